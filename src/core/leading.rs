@@ -313,8 +313,8 @@ impl Core {
 
 #[cfg(test)]
 impl Core {
-    /// Plants a bug in the election machine.
-    pub(crate) fn plant(&mut self, flaw: crate::election::flaw::Flaw) {
-        self.with_lead(|lead, around| lead.with_election(around, |election, _| election.plant(flaw)));
+    /// Calls the election, and does what follows.
+    pub(crate) fn with_election(&mut self, act: impl FnOnce(&mut Election, &crate::election::Context<'_>)) {
+        self.with_lead(|lead, around| lead.with_election(around, |election, context| act(election, context)));
     }
 }

@@ -31,7 +31,7 @@ mod token;
 
 pub(crate) use address::without_password;
 #[cfg(test)]
-pub(crate) use contender::flaw::Flaw;
+pub(crate) use contender::flaw::{Flaw, Planted};
 pub use contender::{
     Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
     TimingError, TooManyLeases,

@@ -10,10 +10,10 @@
 use super::electorate::Electorate;
 use super::message::{Body, ElectionMessage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Context, Election};
+use super::{Action, Alarm, Context, Election, Rules};
 use crate::member::NodeId;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns true if a message comes from a voter of this node's electorate, or may come from a leader that is ahead
     /// of it.
     pub(super) fn counts(&mut self, context: &Context<'_>, from: &NodeId, word: &ElectionMessage) -> bool {

@@ -54,6 +54,11 @@ impl Ballot {
         self.term == Term(0) && self.vote.is_none() && self.promise.is_zero() && self.accepted.is_none()
     }
 
+    /// Returns true if it is a vote for this voter in this term.
+    pub(super) fn has_vote(&self, term: Term, candidate: Identity) -> bool {
+        self.term == term && self.vote == Some(candidate)
+    }
+
     /// Returns the highest term that this node knows by its ballot.
     pub fn highest_term(&self) -> Term {
         let accepted = self.accepted.as_ref().map(|view| view.term.max(view.electorate.began));

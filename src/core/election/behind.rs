@@ -17,7 +17,7 @@
 use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
-use super::{Action, Alarm, Context, Election, LossReason, Role};
+use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::MAX_TERMS_BEHIND;
 use crate::member::NodeId;
 use crate::time::Time;
@@ -31,7 +31,7 @@ pub(super) struct Ahead {
     heard: Time,
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Answers a renewal of a term that is over for this voter.
     pub(super) fn reject_stale_renewal(&mut self, leader: &NodeId) {
         self.send(leader, Body::Behind { term: self.ballot.term });
@@ -48,8 +48,6 @@ impl Election {
         let lease = self.timing.lease_duration;
         let votes = self.electorate().is_some_and(|electorate| electorate.contains(speaker));
         let is_busy = self.is_changing();
-        #[cfg(test)]
-        let is_busy = is_busy || self.has(super::flaw::Flaw::StaysBelowItsVoters);
         let Role::Leading(leading) = &mut self.role else {
             self.ignored += 1;
             return;
@@ -69,15 +67,11 @@ impl Election {
             ahead.since = context.now;
         }
         (ahead.term, ahead.heard) = (ahead.term.max(term), context.now);
-        if context.now.since(ahead.since) < lease || is_busy {
+        if !self.rules.goes_on_above(context.now.since(ahead.since), lease, is_busy) {
             return;
         }
         let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::FreesItselfToGoOn) {
-            self.free_myself(context);
-        }
-        self.give_claim_up(context, LossReason::Superseded);
+        self.rules.give_up_to_go_on(self, context);
         // This voter knows that nobody leads.
         self.is_successor = true;
         self.stand_above(context, above);

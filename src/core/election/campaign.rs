@@ -27,7 +27,7 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Context, Election, Role};
+use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::{FUTILE_ATTEMPTS, MOST_WAYS_GIVEN, RELEASE_PAUSE, RELEASES};
 use crate::member::NodeId;
 use crate::time::Time;
@@ -51,7 +51,7 @@ pub(super) struct Campaign {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Stage {
+pub(super) enum Stage {
     Query,
     PreVote,
     Vote,
@@ -76,7 +76,7 @@ impl Campaign {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Begins an attempt.
     pub(super) fn stand(&mut self, context: &Context<'_>) {
         self.stand_above(context, self.ballot.term);
@@ -105,14 +105,7 @@ impl Election {
             ask_at: context.now,
             give_up_at: context.now + self.patience(),
         });
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::NoQuestions) {
-            self.vote_for(self.ballot.identity, term);
-            self.open_poll(term);
-            return self.enter(context, Stage::Vote);
-        }
-        self.stand_on(context);
-        self.advance(context);
+        self.rules.begin_attempt(self, context, term);
     }
 
     /// Asks again the voters that have not answered, or gives up.
@@ -193,11 +186,8 @@ impl Election {
         is_granted: bool,
         newest: ViewRef,
     ) {
-        let is_newer = Some(newest) > self.newest();
-        #[cfg(test)]
-        let is_newer = is_newer && !self.has(super::flaw::Flaw::NoViewCheck);
         // No voter votes for a candidate that has accepted less than itself: such an answer is false.
-        let is_sound = !(is_granted && is_newer);
+        let is_sound = !(is_granted && self.rules.is_false_vote(newest, self.newest()));
         let is_noted = is_granted && is_sound && self.note_vote(speaker, term);
         match &self.role {
             Role::Candidate(campaign) if campaign.stage == Stage::Vote && campaign.term == term && is_sound => {
@@ -240,18 +230,14 @@ impl Election {
         if campaign.began_in != self.ballot.term && campaign.stage != Stage::Vote {
             return self.give_up(context);
         }
-        let is_own_vote_stored = self.stored.term == campaign.term && self.stored.vote == Some(me);
-        #[cfg(test)]
-        let is_own_vote_stored = is_own_vote_stored || self.has(super::flaw::Flaw::OwnVoteBeforeDisk);
-        let is_own_counted = campaign.stage != Stage::Vote || is_own_vote_stored;
+        let is_own_counted =
+            campaign.stage != Stage::Vote || self.rules.counts_own_vote(&self.stored, campaign.term, me);
         let favours = |identity| {
             if identity == me { is_own_counted } else { campaign.answers.get(&identity) == Some(&true) }
         };
-        let is_carried = is_own_counted && context.is_up && electorate.has_majority(favours);
+        let is_carried = is_own_counted && context.is_up && self.rules.has_won(electorate, favours);
         let has_answers =
             electorate.has_majority(|identity| identity == me || campaign.answers.contains_key(&identity));
-        #[cfg(test)]
-        let is_carried = is_carried || is_own_counted && self.has(super::flaw::Flaw::NoQuorumCheck);
         let is_lost = has_answers
             && !campaign.may_be_premature()
             && electorate.has_majority(|identity| campaign.answers.get(&identity) == Some(&false));
@@ -274,7 +260,7 @@ impl Election {
         }
     }
 
-    fn enter(&mut self, context: &Context<'_>, stage: Stage) {
+    pub(super) fn enter(&mut self, context: &Context<'_>, stage: Stage) {
         let patience = self.patience();
         let Role::Candidate(campaign) = &mut self.role else { return };
         campaign.stage = stage;

@@ -15,7 +15,7 @@
 
 use super::doors::Action;
 use super::refusals::{Confirmed, Unconfirmed};
-use super::{Context, Election, Role};
+use super::{Context, Election, Role, Rules};
 use crate::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 use crate::time::Time;
 
@@ -51,7 +51,7 @@ impl Confirms {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Asks whether this node still leads; the answer is [`Action::Confirmed`].
     pub fn confirm(&mut self, context: &Context<'_>, ticket: u64) {
         self.expire(context);
@@ -61,9 +61,7 @@ impl Election {
         if self.confirms.waiting.len() >= MAX_BARRIERS {
             return self.answer_confirm(ticket, Err(Unconfirmed::Busy));
         }
-        let sequence = last + 1;
-        #[cfg(test)]
-        let sequence = if self.has(super::flaw::Flaw::ConfirmsByOldRounds) { last } else { sequence };
+        let sequence = self.rules.proved_by(last);
         self.confirms.waiting.push(Question { ticket, sequence, until: context.now + BARRIER_TIMEOUT });
         self.ask_for_confirmation(context);
     }

@@ -5,9 +5,9 @@
 //!
 //! Must not know: files.
 
-use super::{Action, Alarm, Context, Election, NumberedView, Role, ViewRef};
+use super::{Action, Alarm, Context, Election, NumberedView, Role, Rules, ViewRef};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Gives the changed ballot to the disk.
     pub(super) fn persist(&mut self) {
         self.ballot.version += 1;
@@ -82,9 +82,7 @@ impl Election {
         let (me, newest) = (self.ballot.identity, Some(view.reference()));
         let stores = |voter| voter != me && leading.accepted.get(&voter).copied() == newest;
         let can_elect = view.is_carried_by(self.is_proposing(), stores);
-        #[cfg(test)]
-        let can_elect = can_elect || self.has(super::flaw::Flaw::ResignsToNobody);
-        if self.is_aside && can_elect {
+        if self.is_aside && self.rules.resigns_to_others(can_elect) {
             self.resign_for(context, None);
         }
     }

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Context, Election, Role};
+use super::{Context, Election, Role, Rules};
 use crate::member::NodeId;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Takes note of the voters that drain, this one perhaps among them.
     pub fn note_draining(&mut self, context: &Context<'_>, draining: BTreeSet<NodeId>) {
         self.expire(context);

@@ -16,7 +16,7 @@ use super::message::{Body, Renewal};
 use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
-use super::{Action, Alarm, Context, Election, LossReason, Role};
+use super::{Action, Alarm, Context, Election, LossReason, Role, Rules};
 use crate::member::NodeId;
 use crate::settings::{MAX_LEASE, MIN_LEASE};
 
@@ -35,7 +35,7 @@ pub(super) struct PendingAck {
     said: Option<ViewRef>,
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Handles a leader's renewal of its lease.
     pub(super) fn renewed(&mut self, context: &Context<'_>, leader: Identity, from: &NodeId, renewal: &Renewal) {
         let lease = Duration::from_millis(renewal.lease_ms);
@@ -113,9 +113,7 @@ impl Election {
             self.vote_for(leader, term);
         }
         self.leader = Some(leader);
-        #[cfg(test)]
-        let lease = if self.has(super::flaw::Flaw::DifferingLeases) { self.timing.lease_duration } else { lease };
-        if self.promise(context, lease) {
+        if self.promise(context, self.rules.promised(lease, self.timing.lease_duration)) {
             self.persist();
         }
         self.failures = 0;
@@ -203,10 +201,7 @@ impl Election {
     fn would_be_left_out(&self, view: &NumberedView, agreed: Option<ViewRef>) -> bool {
         let me = self.ballot.identity;
         let may_stand = view.electorate.contains(me) || view.former_electorate().is_some_and(|it| it.contains(me));
-        let would_be = self.is_voter() && !may_stand && agreed != Some(view.reference());
-        #[cfg(test)]
-        let would_be = would_be && !self.has(super::flaw::Flaw::LeftOutUnagreed);
-        would_be
+        self.is_voter() && !may_stand && self.rules.waits_until_agreed(view.reference(), agreed)
     }
 
     /// Returns true if this may be the first view that this node ever accepts: one that names it, whoever sent it; or
@@ -260,15 +255,9 @@ impl Election {
             self.pending_ack = None;
             return;
         }
-        let is_promise_stored = self.stored.term == owed.term
-            && self.leader == Some(owed.leader)
-            && self.stored.promise >= self.ballot.promise;
-        let stored = &self.stored;
-        #[cfg(test)]
-        let is_hasty = self.has(super::flaw::Flaw::AckBeforeDisk);
-        #[cfg(test)]
-        let (stored, is_promise_stored) =
-            if is_hasty { (&self.ballot, self.leader == Some(owed.leader)) } else { (stored, is_promise_stored) };
+        let stored = self.rules.acknowledged(&self.stored, &self.ballot);
+        let is_promise_stored =
+            stored.term == owed.term && self.leader == Some(owed.leader) && stored.promise >= self.ballot.promise;
         let Some(newest) = stored.accepted.as_ref().map(NumberedView::reference) else { return };
         if !is_promise_stored || owed.said == Some(newest) {
             return;
@@ -305,9 +294,7 @@ impl Election {
         term: Term,
         successor: Identity,
     ) {
-        let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
-        #[cfg(test)]
-        let is_from_leader = is_from_leader || self.has(super::flaw::Flaw::ReleaseFromThePast);
+        let is_from_leader = self.rules.is_released_by((speaker, term), (self.leader, self.ballot.term));
         if !is_from_leader || speaker == self.ballot.identity {
             self.ignored += 1;
             return;

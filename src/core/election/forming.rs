@@ -27,7 +27,7 @@ use super::electorate::{Descent, Electorate, Voter};
 use super::message::{Body, ElectorateReport, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
-use super::{Action, Alarm, Context, Election, Role};
+use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::IDENTITY_TIMEOUT;
 use crate::member::NodeId;
 use crate::time::Time;
@@ -74,7 +74,7 @@ pub(super) fn hash_of(names: &[NodeId]) -> u64 {
     xxh3_64(text.join("\n").as_bytes())
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Asks the configured voters for their identities, until the electorate is formed.
     pub(super) fn form(&mut self, context: &Context<'_>) {
         let (retry, most) = (self.timing.retry(), self.timing.lease_duration / 4);
@@ -207,7 +207,12 @@ impl Election {
         let Role::Forming(forming) = &self.role else { return false };
         let told = forming.heard.values().filter_map(|heard| heard.founded);
         let rumoured = self.rumoured.map(|told| told.descent);
-        self.ballot.known.into_iter().chain(rumoured).chain(told).any(|founded| founded.lineage != lineage)
+        self.ballot
+            .known
+            .into_iter()
+            .chain(rumoured)
+            .chain(told)
+            .any(|founded| self.rules.is_another(founded.lineage, lineage))
     }
 
     fn form_if_complete(&mut self, context: &Context<'_>) {
@@ -219,10 +224,7 @@ impl Election {
         let others = forming.heard.iter().map(|(id, heard)| Voter { id: id.clone(), identity: heard.identity });
         let me = Voter { id: self.me.clone(), identity: self.ballot.identity };
         let electorate = Electorate::founded_by(others.chain([me]).collect());
-        let is_another_known_of = self.is_another_known_of(electorate.lineage);
-        #[cfg(test)]
-        let is_another_known_of = is_another_known_of && !self.has(super::flaw::Flaw::FormsAnyway);
-        if !electorate.is_well_formed() || is_another_known_of {
+        if !electorate.is_well_formed() || self.is_another_known_of(electorate.lineage) {
             return;
         }
         // Voters that do not know yet that they are known here learn it now, rather than at their next question.

@@ -9,11 +9,11 @@ use super::changing::{ChangeStage, PendingChange};
 use super::electorate::{Voter, VoterChange};
 use super::raw::Identity;
 use super::view::ViewRef;
-use super::{ChangeError, Context, Election, Role};
+use super::{ChangeError, Context, Election, Role, Rules};
 use crate::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};
 use crate::member::NodeId;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns the first step of an addition: the node to add is asked for its identity from now on.
     pub(super) fn asking(&self, context: &Context<'_>, id: NodeId) -> ChangeStage {
         ChangeStage::Ask { id, ask_at: context.now, until: context.now + self.timing.patience().max(IDENTITY_TIMEOUT) }

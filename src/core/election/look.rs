@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::{Ballot, Descent, Digest, Election, Electorate, Lineage, NumberedView, Term, Voter};
+use super::{Ballot, Descent, Digest, Election, Electorate, Lineage, NumberedView, Rules, Term, Voter};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns the view with these contents, if this voter holds it.
     pub fn view_of(&self, digest: Digest) -> Option<&NumberedView> {
         let views = [self.ballot.accepted.as_ref(), self.agreed.as_ref(), self.base()];

@@ -88,6 +88,7 @@
 //! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
+//! | the rules that the tests leave out, one at a time | `rules` |
 //!
 //! In the words of the papers: a proof of leadership (`confirming`) is Raft's ReadIndex, with the question's own round
 //! (6.4); `leading` hands leadership over as by leadership transfer (3.10); `changing` is the change by a single server
@@ -122,6 +123,7 @@ mod promise;
 mod raw;
 mod recovery;
 mod refusals;
+mod rules;
 mod standings;
 mod term;
 mod view;
@@ -130,6 +132,7 @@ mod voting;
 mod words;
 
 #[cfg(test)]
+#[path = "tests/flaw.rs"]
 pub mod flaw;
 #[cfg(test)]
 mod tests;
@@ -160,6 +163,7 @@ use confirming::Confirms;
 use forming::Forming;
 use leading::Leading;
 use recovery::Recovery;
+use rules::{Rules, Sound};
 
 /// The stages of a voter's life.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -176,9 +180,9 @@ enum Role {
     Leading(Box<Leading>),
 }
 
-/// The machine.
+/// The machine, by these rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Election {
+pub struct Election<R: Rules = Sound> {
     me: NodeId,
     timing: LeaseTiming,
     policy: LeaderPolicy,
@@ -252,8 +256,7 @@ pub struct Election {
     actions: VecDeque<Action>,
     /// Words that did not fit the own state, or came from nobody who counts.
     ignored: u64,
-    #[cfg(test)]
-    flaw: Option<flaw::Flaw>,
+    rules: R,
 }
 
 impl Election {
@@ -262,12 +265,18 @@ impl Election {
     /// # Panics
     /// If the timing is out of bounds: its maker checks it.
     pub fn new(init: ElectionInit, context: &Context<'_>) -> Self {
+        Self::by_rules(Sound, init, context)
+    }
+}
+
+impl<R: Rules> Election<R> {
+    fn by_rules(rules: R, init: ElectionInit, context: &Context<'_>) -> Self {
         init.timing.check().expect("the timing is checked before the machine is born");
         let ElectionInit { me, timing, view_interval, mut voters, ballot } = init;
         voters.sort_unstable();
         voters.dedup();
         let mut election = Self {
-            promised_until: context.now + ballot.promise,
+            promised_until: rules.votes_from(context.now, ballot.promise),
             not_preferred_until: Some(context.now + timing.lease_duration * (PREFERENCE_LEASES - 1)),
             born_in: ballot.term,
             me,
@@ -306,8 +315,7 @@ impl Election {
             floor: Term(0),
             actions: VecDeque::new(),
             ignored: 0,
-            #[cfg(test)]
-            flaw: None,
+            rules,
         };
         election.take_place(context);
         election

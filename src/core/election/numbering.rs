@@ -16,7 +16,7 @@ use super::changing::PendingChange;
 use super::electorate::{Electorate, VoterChange};
 use super::raw::Identity;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Context, Election, Role};
+use super::{Action, Context, Election, Role, Rules};
 use crate::member::NodeId;
 use crate::time::Time;
 
@@ -57,7 +57,7 @@ impl Numbering {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Makes a new view due, since the members may have changed.
     pub fn members_changed(&mut self, context: &Context<'_>) {
         let interval = self.view_interval;
@@ -74,9 +74,7 @@ impl Election {
         let Role::Leading(leading) = &self.role else { return };
         let is_in_flight = !self.is_newest_agreed();
         let is_due = leading.numbering.due.is_some_and(|due| context.now >= due);
-        let is_ready = leading.numbering.is_settled && !is_in_flight;
-        #[cfg(test)]
-        let is_ready = is_ready || self.has(super::flaw::Flaw::UnsettledElectorate);
+        let is_ready = self.rules.may_number(leading.numbering.is_settled, is_in_flight);
         if !is_ready || !is_due || !leading.has_claim() {
             return;
         }
@@ -122,11 +120,7 @@ impl Election {
     /// is told of it before. If the disk fails, the leader stands aside, and a voter that had accepted the change would
     /// wait for its vote.
     pub(super) fn awaits_own_disk(&self) -> bool {
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::ChangeBeforeDisk) {
-            return false;
-        }
-        self.is_change_unstored()
+        self.rules.awaits_own_disk(self.is_change_unstored())
     }
 
     /// Returns true if a change of the electorate is in flight that this leader's own disk does not have.
@@ -167,18 +161,10 @@ impl Election {
             return;
         }
         let me = self.ballot.identity;
-        let own = self.stored.accepted.as_ref().map(NumberedView::reference);
-        #[cfg(test)]
-        let own = if self.has(super::flaw::Flaw::OwnAcceptanceBeforeDisk) { Some(newest) } else { own };
+        let own = self.rules.counted_as_own(&self.stored, &self.ballot).accepted.as_ref().map(NumberedView::reference);
         let held = |identity| if identity == me { own } else { leading.accepted.get(&identity).copied() };
-        let has_accepted = |identity: Identity| held(identity) == Some(newest);
-        let is_agreed = view.is_carried_by(self.is_proposing(), has_accepted);
-        #[cfg(test)]
-        let is_agreed = is_agreed
-            || self.has(super::flaw::Flaw::CountedInLaterTerm)
-                && view.is_carried_by(true, |identity| held(identity).is_some_and(|held| held.digest == newest.digest))
-            || self.has(super::flaw::Flaw::UnsettledElectorate) && view.electorate.has_majority(has_accepted);
-        if !is_agreed {
+        let has_accepted = |identity: Identity| self.rules.has_accepted(held(identity), newest);
+        if !self.rules.is_agreed(view, self.is_proposing(), has_accepted) {
             return;
         }
         let view = view.clone();

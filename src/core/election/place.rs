@@ -6,9 +6,9 @@
 //! Must not know: how an election goes.
 
 use super::forming::Forming;
-use super::{Action, Alarm, Context, Election, NodeId, NumberedView, Role};
+use super::{Action, Alarm, Context, Election, NodeId, NumberedView, Role, Rules};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Finds its place: by what it has accepted, or else by the configuration.
     pub(super) fn take_place(&mut self, context: &Context<'_>) {
         match self.electorate() {

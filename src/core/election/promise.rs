@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::message::Body;
-use super::{Context, Election};
+use super::{Context, Election, Rules};
 use crate::time::Time;
 
 /// The promises made since the longest one: all of them shorter.
@@ -34,7 +34,7 @@ pub(super) struct StoredPromise {
     pub(super) is_disk_outdated: bool,
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Promises, from now on, not to vote for others for the lease; returns true if the disk has to learn of it.
     pub(super) fn promise(&mut self, context: &Context<'_>, lease: Duration) -> bool {
         self.promised_until = self.promised_until.max(context.now + lease);

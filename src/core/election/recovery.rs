@@ -26,15 +26,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::doors::LostElectorate;
 use super::electorate::{Electorate, Voter};
 use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Unchanged};
+use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Rules, Unchanged};
 use crate::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::member::NodeId;
 use crate::time::Time;
@@ -65,7 +63,7 @@ impl Recovery {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Begins a new generation with these voters and this node, on an operator's command. `lineage` is a fresh random
     /// number.
     pub fn recover(&mut self, context: &Context<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
@@ -218,10 +216,8 @@ impl Election {
             (None, None) => return,
         };
         let accepted = self.ballot.accepted.as_ref().filter(|_| recovery.anew.is_none());
-        let is_majority_there = accepted
-            .is_some_and(|accepted| accepted.electorate.has_majority(|identity| recovery.answered.contains(&identity)));
-        #[cfg(test)]
-        let is_majority_there = is_majority_there && !self.has(super::flaw::Flaw::RecoversAnyway);
+        let is_majority_there =
+            accepted.is_some_and(|accepted| self.rules.is_majority_there(&accepted.electorate, &recovery.answered));
         if is_majority_there || self.hears_majority(context) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
         }
@@ -236,13 +232,8 @@ impl Election {
         }
         let (number, voters) = ((number + 1).min(MAX_NUMBER), recovery.identities);
         let voters = voters.into_iter().map(|(id, identity)| Voter { id, identity }).collect();
-        let draw = xxh3_64(&recovery.lineage.0.to_le_bytes());
-        #[cfg(test)]
-        let draw = if self.has(super::flaw::Flaw::SameBeginning) { 0 } else { draw };
-        let above = self.ballot.term.max(before.began);
-        #[cfg(test)]
-        let above = if self.has(super::flaw::Flaw::FoundsAboveItself) { self.ballot.term } else { above };
-        let generation = above.generation() + 1;
+        let draw = self.rules.drawn_beginning(recovery.lineage);
+        let generation = self.rules.begins_above(self.ballot.term, before.began).generation() + 1;
         let began = Term::beginning_of(generation, draw);
         let electorate = Electorate { lineage: recovery.lineage, root: before.root, began, voters };
         if !electorate.is_well_formed() {
@@ -274,11 +265,8 @@ impl Election {
     ) {
         let is_named = electorate.contains(self.ballot.identity);
         let is_known = self.ballot.known.is_none_or(|known| !known.succeeds(&electorate.descent()));
-        let is_heir = self.electorate().map_or(is_named && is_known, |mine| electorate.succeeds(mine));
-        #[cfg(test)]
-        let is_heir = is_heir
-            && !(self.has(super::flaw::Flaw::StaysInItsGeneration)
-                && self.electorate().is_some_and(|mine| mine.began > Term(0)));
+        let is_heir =
+            self.electorate().map_or(is_named && is_known, |mine| self.rules.takes_place_of(electorate, mine));
         if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
             self.ignored += 1;
             if electorate.is_well_formed() && self.electorate().is_some_and(|mine| mine.succeeds(electorate)) {
@@ -354,10 +342,8 @@ impl Election {
     /// be forgotten here and stand elsewhere.
     fn generation(&self) -> Option<Body> {
         let lineage_of = |ballot: &Ballot| ballot.accepted.as_ref().map(|accepted| accepted.electorate.lineage);
-        let is_stored = lineage_of(&self.stored) == lineage_of(&self.ballot);
-        #[cfg(test)]
-        let is_stored = is_stored || self.has(super::flaw::Flaw::TellsBeforeDisk);
-        let accepted = self.ballot.accepted.as_ref().filter(|_| is_stored)?;
+        let may_tell = self.rules.may_tell(lineage_of(&self.stored), lineage_of(&self.ballot));
+        let accepted = self.ballot.accepted.as_ref().filter(|_| may_tell)?;
         let accepted = Some(accepted).filter(|accepted| accepted.electorate.began > Term(0))?;
         Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::electorate::{Electorate, Voter};
 use super::raw::Identity;
 use super::view::{NumberedView, ViewRef};
-use super::{Election, Role};
+use super::{Election, Role, Rules};
 use crate::time::Time;
 
 /// The standing of one voter.
@@ -68,7 +68,7 @@ impl VoterStandings {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns the standings of the voters, as far as this node knows them; `known`: the electorate that it has heard of,
     /// which is all that a voter has whose disk is lost.
     pub fn standings(&self, known: Option<&Electorate>) -> Option<VoterStandings> {

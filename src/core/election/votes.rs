@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use super::raw::Identity;
 use super::term::Term;
-use super::{Context, Election, Role};
+use super::{Context, Election, Role, Rules};
 
 /// The voters that voted for this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub(super) struct Votes {
     given_by: BTreeSet<Identity>,
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns true if a pre-vote for this candidate takes nothing away from a vote that was given, or is being
     /// written.
     pub(super) fn may_back(&self, context: &Context<'_>, candidate: Identity) -> bool {
@@ -35,11 +35,7 @@ impl Election {
 
     /// Returns true if the disk does not have the newest vote, or the newest term, yet.
     fn is_vote_being_written(&self) -> bool {
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::MovesOnWhileWriting) {
-            return false;
-        }
-        (self.stored.term, self.stored.vote) != (self.ballot.term, self.ballot.vote)
+        self.rules.is_vote_being_written(&self.stored, &self.ballot)
     }
 
     /// Begins to count the votes in a term.
@@ -57,14 +53,10 @@ impl Election {
 
     /// Leads if a majority has voted for this voter, although it has given that attempt up.
     pub(super) fn count_late_votes(&mut self, context: &Context<'_>) {
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::ForgetsLateVotes) {
-            return;
-        }
         let (Some(votes), Some(electorate)) = (&self.votes, self.electorate()) else { return };
         let me = self.ballot.identity;
-        let is_open = (self.ballot.term, self.ballot.vote) == (votes.term, Some(me));
-        let is_own_stored = (self.stored.term, self.stored.vote) == (votes.term, Some(me));
+        let is_open = self.rules.counts_late_votes(&self.ballot, votes.term);
+        let is_own_stored = self.stored.has_vote(votes.term, me);
         let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up;
         let may_lead = may_lead && !self.is_aside && !self.is_draining();
         let has_voted = |identity| identity == me || votes.given_by.contains(&identity);
@@ -75,11 +67,7 @@ impl Election {
 
     /// Leaves the candidate that got this voter's vote time to lead, from now on.
     pub(super) fn leave_time_to_lead(&mut self, context: &Context<'_>, candidate: Identity) {
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::GivesNoTimeToLead) {
-            return;
-        }
-        self.elected = Some((candidate, context.now + self.timing.patience()));
-        self.stand_at = self.stand_at.max(context.now + self.patience());
+        self.elected = Some((candidate, context.now + self.rules.time_to_lead(self.timing.patience())));
+        self.stand_at = self.stand_at.max(context.now + self.rules.time_to_lead(self.patience()));
     }
 }

@@ -16,10 +16,10 @@ use super::message::Body;
 use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Context, Election, LossReason, Role};
+use super::{Action, Alarm, Context, Election, LossReason, Role, Rules};
 use crate::member::NodeId;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Answers a status query: has the leader been heard within its lease?
     pub(super) fn answer_query(&mut self, context: &Context<'_>, _: Identity, from: &NodeId, attempt: u32) {
         let hears_leader = self.hears_leader(context);
@@ -38,11 +38,7 @@ impl Election {
 
     /// Returns the highest term that this voter votes for nobody in, whoever asks. A candidate may know of less.
     fn refuses_up_to(&self) -> Term {
-        #[cfg(test)]
-        if self.has(super::flaw::Flaw::FloorOfCandidateAlone) {
-            return self.ballot.term;
-        }
-        self.highest_led()
+        self.rules.refuses_up_to(self.ballot.term, self.highest_led())
     }
 
     /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
@@ -108,23 +104,15 @@ impl Election {
         }
         let Some(mine) = self.newest() else { return false };
         // A promise protects the leader that it was made to: it keeps no voter from voting for that leader once more.
-        let is_free = (context.now >= self.promised_until || self.leader == Some(candidate)) && !self.is_aside;
-        #[cfg(test)]
-        let is_free = is_free || self.has(super::flaw::Flaw::NoPromise);
-        let is_later = term > self.refuses_up_to();
-        #[cfg(test)]
-        let is_later = is_later || self.has(super::flaw::Flaw::ForgottenVote) && term == self.ballot.term;
+        let is_over = self.rules.is_promise_over(context.now, self.promised_until);
+        let is_free = is_over || self.leader == Some(candidate);
+        let is_later = self.rules.may_vote_in(term, self.refuses_up_to());
         // No voter has accepted a view of the term that it stands in, or of a later one.
         let is_sound = newest.term < term && mine.term < term;
-        let is_newest = (newest.term, newest.number) >= (mine.term, mine.number);
-        #[cfg(test)]
-        let is_newest = is_newest || self.has(super::flaw::Flaw::NoViewCheck);
+        let is_newest = self.rules.has_accepted_enough(newest, mine);
         let may_vote = is_free && !self.is_aside && is_later && is_sound && is_newest;
-        #[cfg(test)]
-        if !may_vote && is_later && self.has(super::flaw::Flaw::TermFromRefused) {
-            self.step_down(context, LossReason::Superseded);
-            (self.ballot.term, self.ballot.vote, self.leader) = (term, None, None);
-            self.persist();
+        if !may_vote {
+            self.rules.refused(self, context, term);
         }
         may_vote
     }
@@ -150,10 +138,8 @@ impl Election {
 
     fn pay_vote(&mut self) {
         let Some((name, candidate, term)) = self.pending_vote.clone() else { return };
-        let is_stored = self.stored.term == term && self.stored.vote == Some(candidate);
-        #[cfg(test)]
-        let is_stored = is_stored || self.has(super::flaw::Flaw::VoteBeforeDisk);
-        let is_still_meant = self.ballot.term == term && self.ballot.vote == Some(candidate);
+        let is_stored = self.rules.may_send_vote(&self.stored, term, candidate);
+        let is_still_meant = self.ballot.has_vote(term, candidate);
         if !is_still_meant {
             self.pending_vote = None;
             return;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Action, Body, Election, ElectionMessage, Identity, Lineage, NodeId, Voter};
+use super::{Action, Body, Election, ElectionMessage, Identity, Lineage, NodeId, Rules, Voter};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Sends words to all other voters that count: those of the electorate, and of the one before while it is changing.
     pub(super) fn send_to_all(&mut self, body: &Body) {
         for voter in self.others() {

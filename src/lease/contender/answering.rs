@@ -5,16 +5,18 @@
 //!
 //! Must not know: when rounds are sent.
 
+use std::time::Duration;
+
 use super::asking::{Flight, RequestKind};
-use super::contest::HeldTerm;
-use super::flaw::Flaw;
+use super::contest::{Contest, HeldTerm};
+use super::rules::Rules;
 use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};
 use super::{Contender, ContenderAlarm, MAX_TERM, Output};
 use crate::core::Time;
-use crate::core::election::{LossReason, claim_of};
+use crate::core::election::LossReason;
 use crate::lease::{Answer, Holder, LeaseName, Outcome, Seen};
 
-impl Contender {
+impl<R: Rules> Contender<R> {
     /// Takes the answer to the round under way.
     pub fn answered(&mut self, now: Time, answer: &Answer) {
         self.expire(now);
@@ -106,27 +108,23 @@ impl Contender {
             RequestKind::Renew(token) if seen.outcome == Outcome::Renewed && is_drawn(token) => {
                 contest.drawn.keep_only(token);
                 let term = holder.map_or(0, |holder| holder.term);
+                let until = self.rules.claim_begins(sent, now) + claim(holder, self.timing.lease_duration, self.rules);
                 match &mut contest.led {
                     Some(led) if led.term == term && seen.term == term => {
-                        let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { sent };
-                        led.until = led.until.max(from + claim(holder, self.timing.lease_duration, self.planted));
+                        led.until = led.until.max(until);
                     }
                     // The row is of a term that was led before commits were lost.
                     Some(_) => contest.lose(LossReason::Rejected),
-                    None if self.planted.has(Flaw::LeadsOnInItsTerm) => {
-                        contest.given_up = None;
-                        let until = sent + claim(holder, self.timing.lease_duration, self.planted);
-                        contest.led = Some(HeldTerm { term, until, published: now });
-                    }
-                    None => {}
+                    None => contest.led = self.rules.led_after_the_end(HeldTerm { term, until, published: now }),
                 }
             }
-            RequestKind::Renew(token) if self.planted.has(Flaw::IgnoresRejection) => contest.drawn.forget(token),
             RequestKind::Renew(_) => {
-                contest.drawn.clear();
-                let is_other =
+                let is_superseded =
                     holder.is_some_and(|holder| Some(holder.term) > contest.led.as_ref().map(|led| led.term));
-                contest.lose(if is_other { LossReason::Superseded } else { LossReason::Rejected });
+                contest.drawn.clear();
+                if let Some(reason) = self.rules.loss_by_rejection(is_superseded) {
+                    contest.lose(reason);
+                }
             }
             RequestKind::Release if matches!(seen.outcome, Outcome::Released | Outcome::Rejected) => {
                 contest.drawn.clear();
@@ -139,7 +137,8 @@ impl Contender {
             RequestKind::Watch | RequestKind::Release => {}
         }
         let known = contest.history.known();
-        let draw = holder.and_then(|holder| contest.drawn.find(holder.token)).filter(|draw| is_drawn(draw.token));
+        let own = holder.filter(|holder| holder.node == self.node);
+        let draw = own.and_then(|own| self.rules.own_draw(contest.drawn.find(own.token), own, sent));
         match (draw, holder) {
             (Some(draw), Some(holder)) if contest.led.is_none() && gained.is_none() => {
                 let is_own_term = contest.given_up.as_ref().is_some_and(|given_up| given_up.term == holder.term);
@@ -147,21 +146,17 @@ impl Contender {
                 let is_alive = !holder.expires_in.is_zero();
                 if !is_own_term && !is_known_idle {
                     // The answer to its acquisition was lost.
-                    let is_adoptable = draw.is_adoptable || self.planted.has(Flaw::AdoptsWhatWasGivenUp);
-                    let from = if self.planted.has(Flaw::AdoptsFromSight) { now } else { draw.sent };
-                    gained = Some(if is_alive && is_adoptable { from } else { Time::default() });
+                    let is_adopted = is_alive && self.rules.may_adopt(draw.is_adoptable);
+                    let from = self.rules.adopted_from(draw.sent, now);
+                    gained = Some(if is_adopted { from } else { Time::default() });
                 }
             }
             // A token that was drawn before this and is written late belongs to an earlier time.
             (None, Some(_)) if contest.led.is_none() => contest.drawn.give_up(),
             _ => {}
         }
-        if draw.is_none() && contest.holds_no_term() && !Self::may_lead_by(contest, now, must_not_lead, self.planted) {
+        if draw.is_none() && contest.holds_no_term() && !contest.may_lead(now, must_not_lead) {
             contest.drawn.clear();
-        }
-        let holds_by_name = holder.is_some_and(|holder| holder.node == self.node && !holder.expires_in.is_zero());
-        if self.planted.has(Flaw::TakesBackOwnName) && holds_by_name && gained.is_none() && contest.led.is_none() {
-            gained = Some(sent);
         }
         contest.history.saw(seen, sent, now);
         if let (Some(from), Some(holder)) = (gained, holder) {
@@ -174,16 +169,15 @@ impl Contender {
     fn gain(&mut self, now: Time, lease: &LeaseName, holder: &Holder, from: Time, known: u64) {
         let must_not_lead = self.must_not_lead();
         let Some(contest) = self.contests.get_mut(lease) else { return };
-        let from = if self.planted.has(Flaw::ClaimFromReceipt) { now } else { from };
-        let until = from + claim(Some(holder), self.timing.lease_duration, self.planted);
-        if holder.term <= known && !self.planted.has(Flaw::LeadsBelowKnownTerm) {
+        let until = self.rules.claim_begins(from, now) + claim(Some(holder), self.timing.lease_duration, self.rules);
+        if self.rules.was_led_before(holder.term, known) {
             // Commits were lost: this term is another node's as well, or lies before one. A release of it would look as
             // if that node had released it. The row is left to run out, and others wait for it as for any holder.
             contest.drawn.disown(holder.token);
             return;
         }
         contest.drawn.keep_only(holder.token);
-        if until <= now || !Self::may_lead_by(contest, now, must_not_lead, self.planted) {
+        if until <= now || !contest.may_lead(now, must_not_lead) {
             // The row is released as soon as possible.
             contest.drawn.give_up();
             contest.unused_term = Some(holder.term);
@@ -195,9 +189,8 @@ impl Contender {
 }
 
 /// Returns the length of the claim that this row stands for, from before it was asked for.
-fn claim(holder: Option<&Holder>, own: std::time::Duration, planted: super::flaw::Planted) -> std::time::Duration {
-    let lease = holder.map_or(own, |holder| holder.lease_duration.min(own));
-    if planted.has(Flaw::NoMargin) { lease } else { claim_of(lease) }
+fn claim(holder: Option<&Holder>, own: Duration, rules: impl Rules) -> Duration {
+    rules.claim_length(holder.map_or(own, |holder| holder.lease_duration.min(own)))
 }
 
 /// Returns true if an answer fits its round. Data from outside is not trusted: an answer must have one step for each
@@ -208,8 +201,8 @@ fn fits(flight: &Flight, answer: &Answer) -> bool {
 }
 
 /// Returns the alarms that this answer raises for an operator.
-fn alarms(
-    contest: &mut super::contest::Contest,
+fn alarms<R: Rules>(
+    contest: &mut Contest<R>,
     node: &crate::core::NodeId,
     seen: &Seen,
     sent: Time,

@@ -7,10 +7,9 @@
 
 use std::time::Duration;
 
-use super::contest::Contest;
-use super::flaw::{Flaw, Planted};
 use super::history::Taking;
-use super::timing::{MIN_PAUSE, NOTICE_JITTER, TRIES_IN_WHAT_IS_LEFT};
+use super::rules::Rules;
+use super::timing::NOTICE_JITTER;
 use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
 use crate::core::Time;
 use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest, Token};
@@ -33,7 +32,7 @@ pub(super) enum RequestKind {
     Release,
 }
 
-impl Contender {
+impl<R: Rules> Contender<R> {
     /// Returns the round that is due; `None` if none is, or one is under way.
     pub fn begin(&mut self, now: Time) -> Option<Round> {
         self.expire(now);
@@ -64,25 +63,23 @@ impl Contender {
 
     fn request(&mut self, now: Time, lease: &LeaseName) -> (StepRequest, RequestKind) {
         let (own_lease, must_not_lead) = (self.timing.lease_duration, self.must_not_lead());
-        let planted = self.planted;
         let drawn = self.rng.token();
         let contest = self.contests.get_mut(lease).expect("it is a name of theirs");
-        let may_lead = Self::may_lead_by(contest, now, must_not_lead, planted);
+        let may_lead = contest.may_lead(now, must_not_lead);
         if contest.led.is_some() {
             let held = contest.drawn.tokens();
-            let drawn = held.last().copied().filter(|_| planted.has(Flaw::ReusesTokens)).unwrap_or(drawn);
+            let drawn = self.rules.token_to_write(drawn, &held);
             contest.drawn.note(drawn, now);
-            let held = if planted.has(Flaw::ForgetsDrawnTokens) { held[..1].to_vec() } else { held };
+            let held = self.rules.tokens_to_name(held);
             return (StepRequest::Renew { held, drawn }, RequestKind::Renew(drawn));
         }
         let is_to_go = contest.given_up.is_some() || contest.unused_term.is_some();
-        let is_at_work = contest.is_at_work() && !planted.has(Flaw::ReleasesBeforeWorkEnds);
-        if is_to_go && !is_at_work && !contest.drawn.is_empty() {
+        if is_to_go && !self.rules.holds_release_up(contest.is_at_work()) && !contest.drawn.is_empty() {
             // The release may be carried out late, whatever is heard of it.
             contest.drawn.give_up();
             return (StepRequest::Release { held: contest.drawn.tokens() }, RequestKind::Release);
         }
-        let above = if planted.has(Flaw::TermOfStoreAlone) { 0 } else { contest.history.known().max(contest.floor) };
+        let above = self.rules.acquires_above(contest.history.known(), contest.floor);
         let may_acquire = may_lead && above < MAX_TERM;
         let taking = if may_acquire { contest.history.may_take(now, own_lease) } else { Taking::No };
         let (expired, missing) = match taking {
@@ -93,16 +90,6 @@ impl Contender {
         };
         contest.drawn.note(drawn, now);
         (StepRequest::Acquire { drawn, above, expired, missing }, RequestKind::Acquire(drawn))
-    }
-
-    /// Returns true if this node may begin to lead by this lease now.
-    pub(super) fn may_lead_by(contest: &Contest, now: Time, must_not_lead: bool, planted: Planted) -> bool {
-        (!must_not_lead || planted.has(Flaw::LeadsWhenDraining))
-            && !contest.is_leaving
-            && contest.given_up.is_none()
-            && contest.unused_term.is_none()
-            && contest.held_off_until.is_none_or(|until| now >= until)
-            && contest.led_elsewhere_until.is_none_or(|until| now >= until || planted.has(Flaw::LeadsBesideVoters))
     }
 
     /// Notes that the round under way was not answered. If its outcome is known, nothing of it was carried out, nor
@@ -123,8 +110,8 @@ impl Contender {
             if let (RequestKind::Acquire(token) | RequestKind::Renew(token), true) = (asked, is_outcome_known) {
                 contest.drawn.forget(token);
             }
-            if self.planted.has(Flaw::DeposedByFailure) {
-                contest.lose(crate::core::election::LossReason::Expired);
+            if let Some(reason) = self.rules.loss_by_failure() {
+                contest.lose(reason);
             }
         }
         let at = now + self.pause(now);
@@ -141,26 +128,22 @@ impl Contender {
         let pause = backoff / 2 + self.rng.part_of(backoff / 2);
         let ends = self.contests.values().filter_map(|contest| contest.led.as_ref()).map(|led| led.until).min();
         match ends {
-            Some(until) if !self.planted.has(Flaw::PausesPastExpiry) => {
-                pause.min(until.since(now) / TRIES_IN_WHAT_IS_LEFT).max(MIN_PAUSE)
-            }
-            _ => pause,
+            Some(until) => self.rules.pause_while_held(pause, until.since(now)),
+            None => pause,
         }
     }
 
     /// Sets the time at which this lease is asked about next, after an answer to a round that was handed out at `sent`.
     pub(super) fn schedule(&mut self, now: Time, lease: &LeaseName, sent: Time, asked: RequestKind, outcome: Outcome) {
         let heartbeat = sent + self.rng.nearly(self.timing.renewal_interval);
-        let pace = if self.planted.has(Flaw::RenewsLate) { self.timing.renewal_interval } else { self.timing.pace() };
-        let renewal = sent + self.rng.nearly(pace);
+        let renewal = sent + self.rng.nearly(self.rules.pace(&self.timing));
         let jitter = self.rng.part_of(NOTICE_JITTER);
         let again = self.rng.nearly(self.timing.backoff(1));
         let (own_lease, must_not_lead) = (self.timing.lease_duration, self.must_not_lead());
-        let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
             return;
         };
-        let may_lead = Self::may_lead_by(contest, now, must_not_lead, planted);
+        let may_lead = contest.may_lead(now, must_not_lead);
         contest.due = if contest.led.is_some() {
             // An adopted acquisition is old already.
             if matches!(asked, RequestKind::Renew(_)) || outcome == Outcome::Acquired { renewal } else { now }

@@ -6,8 +6,8 @@
 
 use super::doors::Claim;
 use super::drawn::Drawn;
-use super::flaw::Planted;
 use super::history::LeaseHistory;
+use super::rules::Rules;
 use super::timing::ContenderTiming;
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
@@ -15,7 +15,7 @@ use crate::lease::{LeaseName, Token};
 
 /// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct HeldTerm {
+pub struct HeldTerm {
     pub(super) term: u64,
     /// The time at which the claim ends without a further renewal.
     pub(super) until: Time,
@@ -33,8 +33,8 @@ pub(super) struct GivenUp {
 
 /// The contest for one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Contest {
-    pub(super) history: LeaseHistory,
+pub(super) struct Contest<R> {
+    pub(super) history: LeaseHistory<R>,
     pub(super) drawn: Drawn,
     pub(super) led: Option<HeldTerm>,
     pub(super) given_up: Option<GivenUp>,
@@ -64,12 +64,12 @@ pub(super) struct Contest {
     pub(super) doubted: Option<Time>,
 }
 
-impl Contest {
-    pub(super) fn new(lease: LeaseName, known: u64, timing: &ContenderTiming, now: Time, planted: Planted) -> Self {
+impl<R: Rules> Contest<R> {
+    pub(super) fn new(lease: LeaseName, known: u64, timing: &ContenderTiming, now: Time, rules: R) -> Self {
         let published =
             Claim { lease, state: LeadershipState::Vacant, leader: None, term: known, is_me: false, valid_until: None };
         Self {
-            history: LeaseHistory::new(known, timing.lease_duration, now, planted),
+            history: LeaseHistory::new(known, timing.lease_duration, now, rules),
             drawn: Drawn::default(),
             led: None,
             given_up: None,
@@ -86,6 +86,16 @@ impl Contest {
             foreign_token: None,
             doubted: None,
         }
+    }
+
+    /// Returns true if this node may begin to lead by this lease now.
+    pub(super) fn may_lead(&self, now: Time, must_not_lead: bool) -> bool {
+        !must_not_lead
+            && !self.is_leaving
+            && self.given_up.is_none()
+            && self.unused_term.is_none()
+            && self.held_off_until.is_none_or(|until| now >= until)
+            && self.led_elsewhere_until.is_none_or(|until| now >= until)
     }
 
     /// Stops leading, if this node leads; its led work is to be ended.

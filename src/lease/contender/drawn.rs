@@ -16,7 +16,7 @@ pub const MAX_DRAWN: usize = 32;
 
 /// A token that was sent to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Draw {
+pub struct Draw {
     pub(super) token: Token,
     /// The time at which the round was handed out that was to write it.
     pub(super) sent: Time,

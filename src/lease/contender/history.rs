@@ -42,18 +42,19 @@ mod leaders;
 
 use std::time::Duration;
 
-use super::flaw::{Flaw, Planted};
+use super::rules::Rules;
 use crate::core::election::MAX_LEASE;
 use crate::core::{NodeId, Time};
 use crate::lease::{Holder, Seen, Token};
-use leaders::{Elsewhere, LEASES_ELSEWHERE, Over};
+pub(super) use leaders::Elsewhere;
+use leaders::{LEASES_ELSEWHERE, Over};
 
 /// The number of tokens of others that are remembered: a row that shows one of them again is older than what was seen.
 const MAX_FORMER: usize = 16;
 
 /// The holder that was seen last.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct SeenHolder {
+pub struct SeenHolder {
     pub(super) node: NodeId,
     pub(super) token: Token,
     pub(super) term: u64,
@@ -75,7 +76,7 @@ pub(super) struct ClockStep {
 
 /// The ways in which an acquisition may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taking {
+pub enum Taking {
     /// The lease may not be asked for.
     No,
     /// The lease may be acquired if it is free.
@@ -88,7 +89,7 @@ pub(super) enum Taking {
 
 /// The knowledge of one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct LeaseHistory {
+pub(super) struct LeaseHistory<R> {
     /// The highest term that is known to have been led; 0 if none is.
     known: u64,
     /// True if its leader is known to have given it up.
@@ -115,11 +116,11 @@ pub(super) struct LeaseHistory {
     elsewhere: Option<Elsewhere>,
     /// The reign that ended last, as the store or its leader's own word showed: words of it are late.
     over: Option<Over>,
-    planted: Planted,
+    pub(super) rules: R,
 }
 
-impl LeaseHistory {
-    pub(super) fn new(known: u64, own_lease: Duration, now: Time, planted: Planted) -> Self {
+impl<R: Rules> LeaseHistory<R> {
+    pub(super) fn new(known: u64, own_lease: Duration, now: Time, rules: R) -> Self {
         Self {
             known,
             is_given_up: false,
@@ -135,13 +136,8 @@ impl LeaseHistory {
             has_agreed: false,
             elsewhere: None,
             over: None,
-            planted,
+            rules,
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn plant(&mut self, planted: Planted) {
-        self.planted = planted;
     }
 
     pub(super) fn known(&self) -> u64 {
@@ -169,10 +165,8 @@ impl LeaseHistory {
 
     /// Returns the time until which a newcomer listens.
     fn listens(&self, now: Time) -> Option<Time> {
-        let is_deaf =
-            self.planted.has(Flaw::DeafOnArrival) || (self.known > 0 && self.planted.has(Flaw::ListensInFirstTermOnly));
-        let has_heard = self.has_agreed && !self.planted.has(Flaw::ListensInVain);
-        self.listens_until.filter(|until| now < *until && !is_deaf && !has_heard)
+        let listens = self.rules.listens(self.known, self.has_agreed);
+        self.listens_until.filter(|until| now < *until && listens)
     }
 
     /// Returns true if a newcomer listens still.
@@ -182,7 +176,9 @@ impl LeaseHistory {
 
     /// Returns true if the store shows this term as given to another node than this one.
     pub(super) fn is_given_to_another(&self, term: u64, leader: &NodeId) -> bool {
-        self.last_seen.as_ref().is_some_and(|last_seen| last_seen.term == term && last_seen.node != *leader)
+        self.last_seen
+            .as_ref()
+            .is_some_and(|last_seen| last_seen.term == term && !self.rules.is_named_by_row(&last_seen.node, leader))
     }
 
     /// Takes a report of a term, by the node that leads or led in it, or (`None`) by one that merely knows of it.
@@ -197,8 +193,7 @@ impl LeaseHistory {
         } else if term == self.known
             && !self.is_given_up
             && by.is_some_and(|leader| {
-                (self.stored.is_some_and(|stored| stored < term) && !self.planted.has(Flaw::WaitsForFirstWordOnly))
-                    || (self.is_given_to_another(term, leader) && !self.planted.has(Flaw::TrustsTheRowsName))
+                self.rules.is_ahead_of_store(self.stored, term) || self.is_given_to_another(term, leader)
             })
         {
             // A leader that says so again has renewed: it lives, by another database than this node's.
@@ -238,14 +233,12 @@ impl LeaseHistory {
                 // A release that was reported and is not in the row was lost, or was another holder's.
                 self.is_given_up = false;
             }
-        } else if !self.is_given_up && self.waited_for != self.known {
-            if self.has_fallen(seen, sent) {
-                self.waited_for = self.known;
-                self.bar(now);
-            } else if self.planted.has(Flaw::WaitsFromHearsay) {
-                self.waited_for = self.known;
-                self.bar(sent);
-            }
+        } else if !self.is_given_up
+            && self.waited_for != self.known
+            && let Some(from) = self.rules.waits_from(self.has_fallen(seen, sent), sent, now)
+        {
+            self.waited_for = self.known;
+            self.bar(from);
         }
     }
 
@@ -261,12 +254,6 @@ impl LeaseHistory {
             // One term, two holders: the first one's commit was lost, and it may not know it yet.
             self.bar(now);
         }
-        let is_same = |last_seen: &SeenHolder| {
-            last_seen.token == holder.token
-                || (self.planted.has(Flaw::WaitsFromFirstSight)
-                    && last_seen.node == holder.node
-                    && last_seen.term == holder.term)
-        };
         if let Some(last_seen) = before.as_ref().filter(|last_seen| last_seen.token != holder.token) {
             if self.former.len() == MAX_FORMER {
                 self.former.remove(0);
@@ -275,7 +262,9 @@ impl LeaseHistory {
         }
         let is_reign = |last_seen: &&SeenHolder| last_seen.node == holder.node && last_seen.term == holder.term;
         let said = before.as_ref().filter(is_reign).and_then(|last_seen| last_seen.said);
-        let first = before.filter(is_same).map_or(now, |last_seen| last_seen.first);
+        let first = before
+            .filter(|last_seen| self.rules.is_unchanged(last_seen, holder))
+            .map_or(now, |last_seen| last_seen.first);
         self.last_seen = Some(SeenHolder {
             node: holder.node.clone(),
             token: holder.token,
@@ -294,9 +283,11 @@ impl LeaseHistory {
 
     /// Returns the way in which an acquisition may be asked for at this time.
     pub(super) fn may_take(&self, now: Time, own_lease: Duration) -> Taking {
-        if self.planted.has(Flaw::TakesWhatLooksFree) && self.last_seen.is_none() {
-            return Taking::Free;
-        }
+        let taking = self.taking(now, own_lease);
+        if self.last_seen.is_none() { self.rules.taking_of_vacant_row(taking) } else { taking }
+    }
+
+    fn taking(&self, now: Time, own_lease: Duration) -> Taking {
         if self.is_barred(now) || self.listens(now).is_some() {
             return Taking::No;
         }
@@ -305,7 +296,7 @@ impl LeaseHistory {
             // Its release is reported, and may be written by now.
             Some(_) if self.is_open() => Taking::Free,
             None if let Some((term, since)) = self.missing
-                && (now >= since + self.longest || self.planted.has(Flaw::TakesWhatIsMissing)) =>
+                && now >= self.rules.missing_until(since, self.longest) =>
             {
                 Taking::FreeOrMissing(term)
             }
@@ -325,7 +316,7 @@ impl LeaseHistory {
             None if let Some((_, since)) = self.missing
                 && !self.is_open() =>
             {
-                since + self.longest
+                self.rules.missing_until(since, self.longest)
             }
             None if self.is_open() || self.is_waited_for() => now,
             None => return None,
@@ -353,11 +344,8 @@ impl LeaseHistory {
     }
 
     fn stands_until(&self, last_seen: &SeenHolder, own_lease: Duration) -> Time {
-        if self.planted.has(Flaw::TakesAtExpiry) {
-            return last_seen.first;
-        }
-        let whole = if self.planted.has(Flaw::WaitsOwnLeaseOnly) { own_lease } else { own_lease.max(last_seen.lease) };
-        match last_seen.said.filter(|_| !self.planted.has(Flaw::TrustsAStandingRow)) {
+        let whole = self.rules.whole_lease(own_lease, last_seen.lease);
+        match self.rules.word_of_holder(last_seen.said) {
             // It leads by another database, of which this one is a copy.
             Some(said) if said >= last_seen.first + whole => said + whole * LEASES_ELSEWHERE,
             said => said.map_or(last_seen.first, |said| said.max(last_seen.first)) + whole,

@@ -5,22 +5,21 @@
 //!
 //! Must not know: how an answer is judged.
 
+use std::collections::VecDeque;
+
 use super::contest::Contest;
 use super::doors::{Claim, Output};
-use super::flaw::Flaw;
+use super::rules::Rules;
 use super::{Contender, LeaseName, Stopping};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, NodeId, Time};
 
-impl Contender {
+impl<R: Rules> Contender<R> {
     /// Ends claims whose time is past. Called before any input is looked at: a process that was stopped must not act on
     /// a claim that ran out meanwhile.
     pub(super) fn expire(&mut self, now: Time) {
-        if self.planted.has(Flaw::NoExpiry) {
-            return;
-        }
         for contest in self.contests.values_mut() {
-            if contest.led.as_ref().is_some_and(|led| now >= led.until) {
+            if contest.led.as_ref().is_some_and(|led| self.rules.is_over(now, led.until)) {
                 contest.lose(LossReason::Expired);
             }
         }
@@ -52,7 +51,7 @@ impl Contender {
 
     /// Forgets leases that are contended for no more, once no row of them is held.
     fn forget(&mut self) {
-        let is_done = |contest: &Contest| contest.is_leaving && contest.holds_nothing();
+        let is_done = |contest: &Contest<R>| contest.is_leaving && contest.holds_nothing();
         if self.flight.is_some() || !self.contests.values().any(is_done) {
             return;
         }
@@ -65,7 +64,7 @@ impl Contender {
     }
 }
 
-fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_failing: bool) -> Claim {
+fn claim_now<R: Rules>(lease: &LeaseName, contest: &Contest<R>, me: &NodeId, now: Time, is_failing: bool) -> Claim {
     let known = contest.history.known();
     if let Some(led) = &contest.led {
         return Claim {
@@ -87,7 +86,7 @@ fn claim_now(lease: &LeaseName, contest: &Contest, me: &NodeId, now: Time, is_fa
 }
 
 /// Reports the claim as it is now; `before` was reported last.
-fn tell(outputs: &mut std::collections::VecDeque<Output>, contest: &Contest, before: Claim) {
+fn tell<R: Rules>(outputs: &mut VecDeque<Output>, contest: &Contest<R>, before: Claim) {
     let now = &contest.published;
     let lease = &now.lease;
     let is_other = before.leader != now.leader || before.is_me != now.is_me || before.term != now.term;

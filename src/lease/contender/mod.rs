@@ -121,6 +121,7 @@
 //! | the types at the doors | `doors` |
 //! | conditions that are reported to an operator | `alarm` |
 //! | the source of randomness | `rng` |
+//! | the rules that the tests leave out, one at a time | `rules` |
 
 mod alarm;
 mod answering;
@@ -128,12 +129,15 @@ mod asking;
 mod contest;
 mod doors;
 mod drawn;
-pub(crate) mod flaw;
 mod history;
 mod leading;
 mod rng;
+mod rules;
 mod timing;
 
+#[cfg(test)]
+#[path = "tests/flaw.rs"]
+pub(crate) mod flaw;
 #[cfg(test)]
 mod tests;
 
@@ -150,8 +154,8 @@ use crate::core::election::LossReason;
 use crate::core::{NodeId, Time};
 use asking::Flight;
 use contest::Contest;
-use flaw::{Flaw, Planted};
 use rng::ContenderRng;
+use rules::{Rules, Sound};
 use timing::{DOUBTS_IN_RENEWAL, LISTENS, NOTICE_JITTER};
 
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
@@ -169,14 +173,14 @@ enum Stopping {
     Stopped,
 }
 
-/// The state machine of one agent.
+/// The state machine of one agent, by these rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Contender {
+pub struct Contender<R: Rules = Sound> {
     node: NodeId,
     rpc_address: Option<SocketAddr>,
     timing: ContenderTiming,
     rng: ContenderRng,
-    contests: BTreeMap<LeaseName, Contest>,
+    contests: BTreeMap<LeaseName, Contest<R>>,
     /// The highest terms on disk, of leases that are not contended for.
     terms: BTreeMap<LeaseName, u64>,
     /// The highest terms that were led in another way.
@@ -194,7 +198,7 @@ pub struct Contender {
     listens_until: Option<Time>,
     stopping: Stopping,
     outputs: VecDeque<Output>,
-    planted: Planted,
+    rules: R,
 }
 
 impl Contender {
@@ -203,6 +207,12 @@ impl Contender {
     /// # Panics
     /// If the timing does not fit together, or there are too many leases: its maker checks both.
     pub fn new(init: ContenderInit, now: Time) -> Self {
+        Self::by_rules(Sound, init, now)
+    }
+}
+
+impl<R: Rules> Contender<R> {
+    fn by_rules(rules: R, init: ContenderInit, now: Time) -> Self {
         let ContenderInit { node, rpc_address, timing, leases, terms, floors, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
@@ -222,7 +232,7 @@ impl Contender {
             listens_until: None,
             stopping: Stopping::No,
             outputs: VecDeque::new(),
-            planted: Planted::default(),
+            rules,
         };
         for lease in leases {
             contender.add_lease(now, lease).expect("leases are counted before the machine is born");
@@ -240,7 +250,7 @@ impl Contender {
                 return Err(TooManyLeases);
             }
             let known = self.terms.remove(&lease).unwrap_or(0).min(MAX_TERM);
-            let mut contest = Contest::new(lease.clone(), known, &self.timing, now, self.planted);
+            let mut contest = Contest::new(lease.clone(), known, &self.timing, now, self.rules);
             contest.floor = self.floors.get(&lease).copied().unwrap_or(0);
             if let Some(until) = self.listens_until {
                 contest.history.listen_until(until);
@@ -290,7 +300,6 @@ impl Contender {
             return;
         }
         let delay = self.rng.part_of(NOTICE_JITTER);
-        let planted = self.planted;
         let Some(contest) = self.contests.get_mut(lease) else {
             return self.remember(lease, term);
         };
@@ -300,7 +309,7 @@ impl Contender {
             |leader| contest.history.is_given_to_another(term, leader) || contest.history.is_contradicted(term, leader);
         let is_other = !is_released && leader.is_some_and(is_contradicted);
         let is_own = contest.led.as_ref().is_some_and(|led| led.term == term);
-        if is_own && !is_released && *by != self.node && !planted.has(Flaw::IgnoresRivals) {
+        if is_own && !is_released && self.rules.is_rival(&self.node, by) {
             // One term, two leaders. The other one is told as well, so that neither goes on in it. The row is left to
             // run out: a release of it would look like the other's.
             contest.lose(LossReason::Superseded);
@@ -309,11 +318,11 @@ impl Contender {
             self.outputs.push_back(Output::Tell { lease: lease.clone(), term, is_released: false });
             self.outputs.push_back(Output::Alarm(ContenderAlarm::TwoDatabases { lease, term, other }));
         } else if !is_own && contest.history.heard(now, leader, term, is_released) {
-            if contest.led.as_ref().is_some_and(|led| led.term < term) && !planted.has(Flaw::IgnoresHigherTerms) {
+            if contest.led.as_ref().is_some_and(|led| self.rules.is_superseded(led.term, term)) {
                 contest.lose(LossReason::Superseded);
             }
-            if is_released && !planted.has(Flaw::DeafToReleases) {
-                contest.due = contest.due.min(now + delay);
+            if is_released {
+                contest.due = self.rules.due_after_release(contest.due, now + delay);
             }
         } else if is_other && !is_own {
             let (lease, other) = (lease.clone(), by.clone());
@@ -364,7 +373,7 @@ impl Contender {
     pub fn led_elsewhere(&mut self, now: Time, lease: &LeaseName, until: Time) {
         self.expire(now);
         if let Some(contest) = self.contests.get_mut(lease) {
-            contest.led_elsewhere_until = contest.led_elsewhere_until.max(Some(until));
+            contest.led_elsewhere_until = contest.led_elsewhere_until.max(self.rules.led_by_voters_until(until));
         }
         self.publish(now);
     }
@@ -384,7 +393,8 @@ impl Contender {
     /// Remembers a term of a lease that is not contended for here: it may be some day, and others ask this node.
     fn remember(&mut self, lease: &LeaseName, term: u64) {
         let has_room = self.terms.len() < MAX_LEASES || self.terms.contains_key(lease);
-        if has_room && !self.planted.has(Flaw::ForgetsOthersTerms) {
+        let term = self.rules.term_to_remember(term);
+        if has_room {
             let known = self.terms.entry(lease.clone()).or_default();
             if *known < term {
                 *known = term;
@@ -426,7 +436,7 @@ impl Contender {
     pub fn set_draining(&mut self, now: Time, is_draining: bool) {
         self.expire(now);
         self.is_draining = is_draining;
-        if is_draining && !self.planted.has(Flaw::LeadsWhenDraining) {
+        if self.rules.is_kept_from_leading(is_draining) {
             self.resign_all(now);
         }
         self.publish(now);
@@ -445,7 +455,7 @@ impl Contender {
 
     /// Returns true if this node is not to lead, whatever the store says.
     fn must_not_lead(&self) -> bool {
-        self.is_draining || self.stopping != Stopping::No
+        self.rules.is_kept_from_leading(self.is_draining) || self.stopping != Stopping::No
     }
 
     fn resign_all(&mut self, now: Time) {
@@ -462,14 +472,5 @@ impl Contender {
 
     fn alarm(&mut self, alarm: ContenderAlarm) {
         self.outputs.push_back(Output::Alarm(alarm));
-    }
-
-    /// Leaves a rule out; see `flaw`.
-    #[cfg(test)]
-    pub(crate) fn plant(&mut self, flaw: Flaw) {
-        self.planted.plant(flaw);
-        for contest in self.contests.values_mut() {
-            contest.history.plant(self.planted);
-        }
     }
 }

@@ -24,7 +24,9 @@ use std::time::Duration;
 use super::{Event, Nanos, Waiting, World};
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, Core, Time};
-use crate::lease::{Contender, ContenderInit, ContenderTiming, LeaseName, Round};
+#[cfg(not(test))]
+use crate::lease::Contender;
+use crate::lease::{ContenderInit, ContenderTiming, LeaseName, Round};
 use crate::sim::happening::Happening;
 use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
 use crate::sim::lease::Database;
@@ -36,6 +38,10 @@ pub use way::WayFault;
 const WORST_CLOCK_PPM: u64 = 10_000;
 /// The time that a leaving node has to release its leases, as an agent has.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// A contender that leaves a rule out, if a test wants it.
+#[cfg(test)]
+type Contender = crate::lease::Contender<crate::lease::Planted>;
 
 /// The nodes that contend, their leases, and their pace.
 #[derive(Debug, Clone)]
@@ -187,12 +193,10 @@ impl World {
             seed,
         };
         let local = clock.local(self.now);
-        #[cfg_attr(not(test), expect(unused_mut, reason = "only tests plant"))]
-        let mut contender = Contender::new(init, local);
+        #[cfg(not(test))]
+        let contender = Contender::new(init, local);
         #[cfg(test)]
-        if let Some(flaw) = leases.options.flaw {
-            contender.plant(flaw);
-        }
+        let contender = Contender::planted(init, local, leases.options.flaw);
         leases.places[node].agent = Some(Agent {
             process: number,
             contender,

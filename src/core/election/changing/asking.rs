@@ -8,7 +8,7 @@
 use super::pending::{ChangeStage, PendingChange};
 use crate::election::electorate::{Electorate, Voter, VoterChange};
 use crate::election::view::NumberedView;
-use crate::election::{Action, ChangeError, Context, Election, Role, Unchanged};
+use crate::election::{Action, ChangeError, Context, Election, Role, Rules, Unchanged};
 use crate::limits::{ANSWER_TIMEOUT, MAX_VOTERS, STORING_TIMEOUT};
 use crate::member::NodeId;
 
@@ -26,7 +26,7 @@ impl Electorate {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Adds a voter that an operator wants.
     pub fn add_voter(&mut self, context: &Context<'_>, ticket: u64, id: NodeId) {
         self.expire(context);

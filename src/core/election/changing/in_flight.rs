@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::pending::{ChangeStage, PendingChange};
 use crate::election::electorate::VoterChange;
 use crate::election::view::{MAX_NUMBER, NumberedView};
-use crate::election::{Action, ChangeError, Context, Election, Role};
+use crate::election::{Action, ChangeError, Context, Election, Role, Rules};
 use crate::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Goes on with the change if its time has come.
     pub(in crate::election) fn tend_change(&mut self, context: &Context<'_>) {
         self.ask_for_identity(context);
@@ -113,13 +113,11 @@ impl Election {
         let is_possible = is_proposing
             && accepted.number < MAX_NUMBER
             && accepted.former_electorate().as_ref() == Some(&*agreed.electorate);
-        #[cfg(test)]
-        let is_possible = is_possible && !self.has(crate::election::flaw::Flaw::TakesNothingBack);
         let number = accepted.number + 1;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(pending) = &mut leading.numbering.pending else { return };
         let ChangeStage::InFlight { change, .. } = &pending.stage else { return };
-        if !is_possible {
+        if !self.rules.takes_back(is_possible) {
             return self.wait_on(context);
         }
         let change = change.clone();
@@ -177,9 +175,7 @@ impl Election {
         let is_aside = self.is_aside;
         let Role::Leading(leading) = &mut self.role else { return false };
         let is_in_flight = leading.numbering.pending.as_ref().is_some_and(PendingChange::is_in_flight);
-        #[cfg(test)]
-        let is_in_flight = is_in_flight && self.flaw != Some(crate::election::flaw::Flaw::LeavesAtOnce);
-        if !is_in_flight || is_aside || !leading.has_claim() {
+        if !self.rules.settles_first(is_in_flight) || is_aside || !leading.has_claim() {
             return false;
         }
         leading.is_leaving = true;

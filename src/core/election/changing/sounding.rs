@@ -9,10 +9,10 @@ use std::sync::Arc;
 use super::pending::{ChangeStage, PendingChange};
 use crate::election::electorate::{Electorate, Voter, VoterChange};
 use crate::election::view::NumberedView;
-use crate::election::{ChangeError, Context, Election, Role, Unchanged};
+use crate::election::{ChangeError, Context, Election, Role, Rules, Unchanged};
 use crate::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns true if the voters are being asked whether they are there.
     pub(in crate::election) fn is_sounding(&self) -> bool {
         self.change_under_way().is_some_and(PendingChange::is_sounding)
@@ -39,9 +39,8 @@ impl Election {
         else {
             return false;
         };
-        let has_answered = |identity| leading.has_acknowledged(identity, *sequence);
-        #[cfg(test)]
-        let has_answered = |identity| has_answered(identity) || self.has(crate::election::flaw::Flaw::OldAnswersCount);
+        let from = self.rules.answers_from(*sequence);
+        let has_answered = |identity| leading.has_acknowledged(identity, from);
         let after = electorate.changed(change);
         leading.claim_rests_on(electorate) && after.is_none_or(|after| after.has_majority(has_answered))
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::state::Held;
 use crate::election::electorate::Electorate;
 use crate::election::raw::Identity;
-use crate::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role};
+use crate::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
 use crate::time::Time;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Returns the voters by whose majority this leader's claim is counted: those of the newest view, but for a change
     /// of its own that is not agreed yet.
     pub(super) fn electorate_in_force(&self) -> Option<Electorate> {
@@ -23,27 +23,15 @@ impl Election {
 
     /// Extends the claim: it lasts from when the newest renewal was sent that a majority acknowledged.
     pub(super) fn extend_claim(&mut self, context: &Context<'_>) {
-        let Some(electorate) = self.electorate_in_force() else { return };
+        let (Some(in_force), Some(view)) = (self.electorate_in_force(), &self.ballot.accepted) else { return };
         let Role::Leading(leading) = &self.role else { return };
         if self.stored.term != leading.term || self.stored.promise < self.timing.lease_duration {
             return;
         }
         let figure = |identity: Identity| leading.acknowledged.get(&identity).copied().unwrap_or(0);
-        let sequence = electorate.reached_by_majority(figure);
-        #[cfg(test)]
-        let sequence = match &self.ballot.accepted {
-            Some(view) if self.has(crate::election::flaw::Flaw::ClaimNeedsTheNewcomers) => {
-                sequence.min(view.electorate.reached_by_majority(figure))
-            }
-            _ => sequence,
-        };
-        #[cfg(test)]
-        let sequence = if self.has(crate::election::flaw::Flaw::NoQuorumCheck) { leading.sequence } else { sequence };
+        let sequence = self.rules.claimed_by(&in_force, &view.electorate, figure);
         let is_news = leading.claim.is_none_or(|claim| claim.sequence < sequence);
-        let sent = leading.sent_at(sequence);
-        #[cfg(test)]
-        let sent =
-            if self.has(crate::election::flaw::Flaw::LeaseFromReceipt) { sent.map(|_| context.now) } else { sent };
+        let sent = leading.sent_at(sequence).map(|sent| self.rules.claim_begins(sent, context.now));
         if let Some(sent) = sent.filter(|_| is_news && !leading.is_resigning()) {
             self.claim(context, sequence, sent);
         }
@@ -83,10 +71,6 @@ impl Election {
 
     /// Ends the claim if its time is past.
     pub(in crate::election) fn expire_claim(&mut self, context: &Context<'_>) {
-        #[cfg(test)]
-        if self.has(crate::election::flaw::Flaw::LeadsOnInItsTerm) {
-            return self.lose_claim_and_lead_on(context);
-        }
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| context.now >= claim.until) {
             if leading.may_release() {
@@ -106,16 +90,7 @@ impl Election {
                 self.actions.push_back(Action::Alarm(Alarm::RenewalFailed));
             }
             let reason = if has_asked { LossReason::QuorumLost } else { LossReason::Expired };
-            self.step_down(context, reason);
-        }
-    }
-
-    #[cfg(test)]
-    fn lose_claim_and_lead_on(&mut self, context: &Context<'_>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.claim.take_if(|claim| context.now >= claim.until).is_some() {
-            leading.elected_at = context.now;
-            self.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
+            self.rules.end_with_claim(self, context, reason);
         }
     }
 

@@ -12,12 +12,12 @@ use crate::election::message::Body;
 use crate::election::raw::Identity;
 use crate::election::term::Term;
 use crate::election::view::{NumberedView, ViewRef};
-use crate::election::{Action, Alarm, Context, Election, Role};
+use crate::election::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::MAX_RENEWALS_IN_FLIGHT;
 use crate::member::NodeId;
 use crate::time::Time;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Begins to lead: the votes are in, and the own one is on disk.
     pub(in crate::election) fn begin_to_lead(&mut self, context: &Context<'_>) {
         let (term, me) = (self.ballot.term, self.ballot.identity);
@@ -48,9 +48,8 @@ impl Election {
             is_leaving: false,
             numbering: crate::election::numbering::Numbering::new(self.agreed.clone()),
         }));
-        #[cfg(test)]
-        if self.has(crate::election::flaw::Flaw::ClaimWithVotes) {
-            self.claim(context, 0, context.now);
+        if let Some(sent) = self.rules.claim_by_votes(context.now) {
+            self.claim(context, 0, sent);
         }
         self.accept(view);
         self.lead(context);
@@ -218,9 +217,7 @@ impl Election {
             let stays = |identity: &Identity| *identity != leaver;
             let figure = |identity| Some(identity).filter(stays).and_then(|id| leading.acknowledged.get(&id).copied());
             let without = electorate.reached_by_majority(|identity| figure(identity).unwrap_or(0));
-            let is_needed = leading.claim.is_some_and(|claim| without < claim.sequence);
-            #[cfg(test)]
-            let is_needed = is_needed && self.flaw != Some(crate::election::flaw::Flaw::FreesWhoIsNeeded);
+            let is_needed = leading.claim.is_some_and(|claim| self.rules.is_needed(claim.sequence, without));
             if is_needed && !is_over {
                 continue;
             }

@@ -9,11 +9,11 @@ use super::state::{Heard, Resigning};
 use crate::election::message::Body;
 use crate::election::raw::Identity;
 use crate::election::term::Term;
-use crate::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role};
+use crate::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role, Rules};
 use crate::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};
 use crate::member::NodeId;
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Gives leadership up, as when leaving: at once no claim, and the voters are released when all led work has ended.
     /// Returns true if there is anything to give up. A change of the electorate that is in flight is settled before.
     pub fn resign(&mut self, context: &Context<'_>) -> bool {

@@ -40,7 +40,7 @@ pub(in crate::election) struct Leading {
     pub(in crate::election) heard: BTreeMap<Identity, Heard>,
     /// Voters that said that they are above this term.
     pub(in crate::election) ahead: BTreeMap<Identity, Ahead>,
-    pub(super) claim: Option<Held>,
+    pub(crate) claim: Option<Held>,
     /// The time since which the votes are in vain if no claim begins within a lease.
     pub(in crate::election) elected_at: Time,
     pub(super) renew_at: Time,
@@ -64,7 +64,7 @@ pub(in crate::election) struct Heard {
 
 /// A claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub(super) sequence: u64,
     pub(super) sent: Time,
     pub(super) until: Time,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::election::raw::Identity;
 use crate::election::view::MAX_NUMBER;
-use crate::election::{Action, ChangeError, Context, Election, Role};
+use crate::election::{Action, ChangeError, Context, Election, Role, Rules};
 use crate::limits::SLOW_DISK_TIMEOUT;
 use crate::time::Time;
 
@@ -33,16 +33,14 @@ impl Trial {
     }
 }
 
-impl Election {
+impl<R: Rules> Election<R> {
     /// Begins to find out whether others store, and resigns if they do; a voter that is alone resigns at once.
     pub(super) fn try_to_resign(&mut self, context: &Context<'_>, ticket: u64, to: Option<Identity>) {
         let above = self.agreed.as_ref().map_or(0, |agreed| agreed.number);
         let (is_alone, is_last_number) = (self.others().is_empty(), above >= MAX_NUMBER);
-        #[cfg(test)]
-        let is_alone = is_alone || self.has(crate::election::flaw::Flaw::ResignsUntried);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.trial = Some(Trial { ticket, to, above, until: context.now + SLOW_DISK_TIMEOUT });
-        if is_alone || is_last_number {
+        if self.rules.resigns_untried(is_alone) || is_last_number {
             self.resign_for(context, to);
         } else {
             self.tend_trial(context);

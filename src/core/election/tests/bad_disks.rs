@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::led;
-use crate::election::{Alarm, ChangeError, Election};
+use crate::election::tests::Election;
+use crate::election::{Alarm, ChangeError};
 use crate::limits::SLOW_DISK_TIMEOUT;
 
 const MILLISECOND: Duration = Duration::from_millis(1);

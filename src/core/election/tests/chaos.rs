@@ -5,8 +5,9 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::cluster::{Cluster, LEASE, MS, id};
+use crate::election::LeaseTiming;
 use crate::election::flaw::Flaw;
-use crate::election::{Election, LeaseTiming};
+use crate::election::tests::Election;
 
 /// The mischief of one run, beyond what every run does.
 #[derive(Debug, Clone, Copy, Default)]

@@ -11,9 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::watch::Watch;
 use crate::election::flaw::Flaw;
+use crate::election::tests::Election;
 use crate::election::{
-    Action, Alarm, Ballot, ChangeError, Confirmed, Context, Election, ElectionInit, ElectionMessage, Electorate,
-    Identity, LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Context, ElectionInit, ElectionMessage, Electorate, Identity,
+    LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
 };
 use crate::member::NodeId;
 use crate::time::Time;
@@ -197,12 +198,9 @@ impl Cluster {
         };
         let members = Vec::new;
         let context = Context { now: Time::ORIGIN, random, is_up: place.is_up, members: &members };
-        let mut election = Election::new(init, &context);
+        let mut election = Election::planted(init, &context, flaw);
         election.set_policy(place.policy);
         election.set_floor(self.floor);
-        if let Some(flaw) = flaw {
-            election.plant(flaw);
-        }
         if election.term() < place.latest {
             self.violations.push(format!("term of {node} falls at a restart"));
         }

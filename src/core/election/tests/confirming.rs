@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, Nanos};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
-use crate::election::{Confirmed, Election, Unconfirmed};
+use crate::election::tests::Election;
+use crate::election::{Confirmed, Unconfirmed};
 use crate::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};
 
 fn confirm(cluster: &mut Cluster, node: usize, ticket: u64) {

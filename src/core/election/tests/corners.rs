@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, MS, id};
 use super::scenarios::{SECOND, led};
+use crate::election::tests::Election;
 use crate::election::{
-    Alarm, Ballot, Body, Election, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter,
+    Alarm, Ballot, Body, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter,
     VoterChange,
 };
 

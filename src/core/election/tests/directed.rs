@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
-use crate::election::{Body, Election, ElectionMessage, NumberedView, Role, Term, ViewRef};
+use crate::election::tests::Election;
+use crate::election::{Body, ElectionMessage, NumberedView, Role, Term, ViewRef};
 
 const MOMENT: Duration = Duration::from_micros(100);
 

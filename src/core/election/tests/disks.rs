@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
+use crate::election::ChangeError;
 use crate::election::flaw::Flaw;
-use crate::election::{ChangeError, Election};
+use crate::election::tests::Election;
 use crate::limits::{CHANGE_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT};
 use crate::member::NodeId;
 

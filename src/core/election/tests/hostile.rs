@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::cluster::{LEASE, id};
+use crate::election::tests::Election;
 use crate::election::{
-    Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, Election, ElectionInit, ElectionMessage, Electorate,
+    Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, ElectionInit, ElectionMessage, Electorate,
     ElectorateReport, Identity, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef, Voter, VoterChange,
 };
 use crate::member::NodeId;
@@ -221,7 +222,7 @@ fn born(ballot: Ballot, context: &Context<'_>) -> Election {
     let timing = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
     let voters = (0..3).map(id).collect();
     let view_interval = Duration::from_millis(200);
-    Election::new(ElectionInit { me: id(0), timing, view_interval, voters, ballot }, context)
+    Election::planted(ElectionInit { me: id(0), timing, view_interval, voters, ballot }, context, None)
 }
 
 /// Runs a machine through these inputs, however hostile; with `is_lonely`, no acknowledgements reach it.

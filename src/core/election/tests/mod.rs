@@ -29,3 +29,33 @@ mod slow_disks;
 mod slow_votes;
 mod storm;
 mod watch;
+
+use std::time::Duration;
+
+use super::Context;
+use super::rules::Rules;
+
+/// A voter that leaves a rule out, if it is told to.
+type Election = super::Election<super::flaw::Planted>;
+
+impl<R: Rules> super::Election<R> {
+    /// Stands no earlier than this, so that a test can wait for others.
+    fn put_off(&mut self, context: &Context<'_>, pause: Duration) {
+        self.stand_at = context.now + pause;
+    }
+
+    /// Makes states that differ only in a count the same, for the model checker.
+    fn forget_counts(&mut self) {
+        self.ignored = 0;
+    }
+
+    /// Stands at once; the other voters grant it their pre-votes, so that it asks for their votes.
+    pub(crate) fn stand_with_consent(&mut self, context: &Context<'_>) {
+        self.stand(context);
+        for voter in self.others() {
+            let (attempt, term) = (self.attempts, self.ballot.term);
+            self.hear_health(context, voter.identity, &voter.id, attempt, false, term);
+            self.hear_pre_vote(context, voter.identity, &voter.id, attempt, true, term);
+        }
+    }
+}

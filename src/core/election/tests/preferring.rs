@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::election::{Election, LeaderPolicy, OnResign};
+use crate::election::tests::Election;
+use crate::election::{LeaderPolicy, OnResign};
 use crate::limits::{PREFERENCE_LEASES, SLOW_DISK_TIMEOUT};
 
 /// Returns voters of these priorities.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
+use crate::election::tests::Election;
 use crate::election::{
-    Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, NumberedView,
-    Renewal, Term, Voter,
+    Ballot, Body, Context, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, NumberedView, Renewal,
+    Term, Voter,
 };
 use crate::time::Time;
 
@@ -157,7 +158,7 @@ fn restarted(promise: Duration) -> Election {
     let ballot = Ballot { term, vote, promise, accepted, ..Ballot::blank(me) };
     let timing = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
     let init = ElectionInit { me: id(0), timing, view_interval: SECOND, voters: Vec::new(), ballot };
-    Election::new(init, &after(0, true))
+    Election::planted(init, &after(0, true), None)
 }
 
 /// Returns the surroundings of a voter so many tenths of a second after its start.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
-use crate::election::{ChangeError, Election, LeaseTiming, Unchanged, VoterChange};
+use crate::election::tests::Election;
+use crate::election::{ChangeError, LeaseTiming, Unchanged, VoterChange};
 use crate::limits::{CHANGE_TIMEOUT, SOUNDING_TIMEOUT};
 
 /// The end of a voter at the worst moment.

@@ -2,7 +2,8 @@
 
 use super::cluster::id;
 use super::scenarios::{SECOND, led};
-use crate::election::{Body, Election, ElectionMessage, Renewal, Role};
+use crate::election::tests::Election;
+use crate::election::{Body, ElectionMessage, Renewal, Role};
 use crate::limits::MAX_RENEWALS_IN_FLIGHT;
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::election::{ChangeError, Election};
+use crate::election::ChangeError;
+use crate::election::tests::Election;
 
 fn with_newcomers(seed: u64, voters: usize, newcomers: usize) -> (Cluster, usize) {
     let (mut cluster, leader) = led(seed, voters);

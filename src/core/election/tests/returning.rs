@@ -3,7 +3,8 @@
 use super::ahead::all_follow;
 use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
-use crate::election::{Alarm, Context, Election, Term};
+use crate::election::tests::Election;
+use crate::election::{Alarm, Context, Term};
 
 /// Has a voter voted out or in, and waits for it.
 fn change(cluster: &mut Cluster, act: impl FnOnce(&mut Election, &Context<'_>, u64)) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::cluster::{Cluster, LEASE, MS, id};
-use crate::election::{Alarm, ChangeError, Election, LossReason, Term};
+use crate::election::tests::Election;
+use crate::election::{Alarm, ChangeError, LossReason, Term};
 use crate::time::Time;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::cluster::{Cluster, LEASE, MS, Nanos, id};
 use super::disks::{COMMANDS, Command, give, with_newcomer};
 use super::scenarios::SECOND;
-use crate::election::{ChangeError, Election};
+use crate::election::ChangeError;
+use crate::election::tests::Election;
 use crate::limits::{
     ANSWER_TIMEOUT, CHANGE_TIMEOUT, FORWARD_TIMEOUT, LEARNING_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_TIMEOUT,
 };

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::election::{Election, NumberedView, Role, Term};
+use crate::election::tests::Election;
+use crate::election::{NumberedView, Role, Term};
 
 /// The highest and the lowest number agreed in a term.
 #[derive(Debug, Clone, Copy)]

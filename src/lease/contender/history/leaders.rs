@@ -8,7 +8,7 @@
 use super::{LeaseHistory, SeenHolder};
 use crate::core::{NodeId, Time};
 use crate::lease::Seen;
-use crate::lease::contender::flaw::Flaw;
+use crate::lease::contender::rules::Rules;
 
 /// The number of leases for which a leader by another database is waited for after its last word, if the store knows its
 /// term or a higher one: one until its own database gives the lease to another node, and one more to hear of that one.
@@ -17,7 +17,7 @@ pub(super) const LEASES_ELSEWHERE: u32 = 2;
 
 /// A leader that was heard, and that the store has not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Elsewhere {
+pub struct Elsewhere {
     node: NodeId,
     term: u64,
     /// The times of its first word and of its last one.
@@ -36,7 +36,7 @@ pub(super) struct Over {
     was_shown: bool,
 }
 
-impl LeaseHistory {
+impl<R: Rules> LeaseHistory<R> {
     /// Returns true if this leader was heard before, and the store that was asked since then does not know it, or shows
     /// a row of it that has stood still for a whole lease.
     pub(in crate::lease::contender) fn is_contradicted(&self, term: u64, leader: &NodeId) -> bool {
@@ -58,10 +58,10 @@ impl LeaseHistory {
     /// says nothing: its holder may be long dead, while this node stands still and its claim does not end.
     pub(in crate::lease::contender) fn forget_gone(&mut self, now: Time, node: &NodeId) {
         let Some(shown) = &self.last_seen else { return };
-        let (longest, trusts_rows) = (self.longest, self.planted.has(Flaw::ForgetsWhoIsDown));
+        let (rules, longest) = (self.rules, self.longest);
         self.elsewhere.take_if(|elsewhere| {
-            let is_late = shown.first > elsewhere.last && now >= elsewhere.last + longest;
-            elsewhere.node == *node && elsewhere.term < shown.term && (is_late || trusts_rows)
+            let is_late = rules.is_waited_out(now, elsewhere.last, shown.first, longest);
+            elsewhere.node == *node && elsewhere.term < shown.term && is_late
         });
     }
 
@@ -87,23 +87,20 @@ impl LeaseHistory {
     /// store did not show were its leaders as well, or will say so again.
     fn agree(&mut self, term: u64) {
         self.has_agreed = true;
-        if !self.planted.has(Flaw::WaitsForLateWords) {
-            self.elsewhere.take_if(|elsewhere| elsewhere.term < term);
-        }
+        let rules = self.rules;
+        self.elsewhere.take_if(|elsewhere| rules.came_late(elsewhere.term, term));
     }
 
     /// Notes that this node leads, as it says and the store does not show.
     fn note_elsewhere(&mut self, now: Time, leader: &NodeId, term: u64) {
-        if self.planted.has(Flaw::WaitsForFirstWordOnly) || self.planted.has(Flaw::WaitsInKnownTermOnly) {
-            return;
-        }
         let waited_for = self.elsewhere_until().filter(|until| now < *until);
         match &mut self.elsewhere {
             Some(before) if before.node == *leader && before.term == term => before.last = now,
             Some(before) if waited_for.is_some() && before.node != *leader && before.term > term => {}
             before => {
                 let node = leader.clone();
-                *before = Some(Elsewhere { node, term, since: now, last: now, is_contradicted: false });
+                let heard = Elsewhere { node, term, since: now, last: now, is_contradicted: false };
+                *before = self.rules.waits_elsewhere(heard);
             }
         }
     }
@@ -117,9 +114,9 @@ impl LeaseHistory {
 
     /// Returns true if the store shows that this node holds the lease in this term.
     pub(super) fn shows(&self, term: u64, leader: &NodeId) -> bool {
-        self.last_seen.as_ref().is_some_and(|last_seen| {
-            last_seen.term == term && (last_seen.node == *leader || self.planted.has(Flaw::TrustsTheRowsName))
-        })
+        self.last_seen
+            .as_ref()
+            .is_some_and(|last_seen| last_seen.term == term && self.rules.is_named_by_row(&last_seen.node, leader))
     }
 
     fn end_reign(&mut self, node: NodeId, term: u64, was_shown: bool) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::lease::Outcome;
+use crate::lease::contender::flaw::{Flaw, Planted};
 
 const LEASE: Duration = Duration::from_secs(15);
 
@@ -9,16 +10,8 @@ fn at(second: u32) -> Time {
     Time::ORIGIN + Duration::from_secs(1) * second
 }
 
-fn history() -> LeaseHistory {
+fn history() -> LeaseHistory<Planted> {
     LeaseHistory::new(0, LEASE, Time::ORIGIN, Planted::default())
-}
-
-fn planted(flaw: Option<Flaw>) -> Planted {
-    let mut planted = Planted::default();
-    if let Some(flaw) = flaw {
-        planted.plant(flaw);
-    }
-    planted
 }
 
 /// Returns the row of this node, under this token, in this term, with a lease of this length.
@@ -40,7 +33,7 @@ fn missing(term: u64) -> Seen {
     Seen { outcome: Outcome::Watched, term, holder: None, is_released: false }
 }
 
-fn see(history: &mut LeaseHistory, second: u32, seen: &Seen) {
+fn see(history: &mut LeaseHistory<Planted>, second: u32, seen: &Seen) {
     history.saw(seen, at(second), at(second));
 }
 
@@ -158,7 +151,7 @@ fn a_newcomer_listens_before_it_takes_what_nobody_is_seen_to_lead() {
 fn a_newcomer_listens_no_more_once_a_leaders_word_agrees_with_what_its_store_shows() {
     let listening = |flaw: Option<Flaw>| {
         let mut history = history();
-        history.plant(planted(flaw));
+        history.rules = flaw.into();
         history.listen_until(at(30));
         see(&mut history, 0, &held("a", 1, 3, LEASE));
         history
@@ -201,7 +194,7 @@ fn a_leader_that_agreed_with_the_store_before_this_node_came_among_others_is_eno
 /// has heard a late word of b, and then that a says this.
 fn taken_after_a_late_word(term_of_b: u64, is_released: bool, flaw: Option<Flaw>) -> u32 {
     let mut history = history();
-    history.plant(planted(flaw));
+    history.rules = flaw.into();
     see(&mut history, 0, &held("a", 1, 3, LEASE));
     history.heard(at(1), NodeId::new("b").ok().as_ref(), term_of_b, false);
     history.heard(at(2), Some(&a()), 3, is_released);
@@ -244,7 +237,7 @@ fn a_late_word_of_a_node_that_is_gone_is_waited_for_no_longer_than_its_claim_if_
 /// Down now: it may stand still, with a claim.
 fn waits_for_who_is_down(flaw: Option<Flaw>) -> bool {
     let mut history = history();
-    history.plant(planted(flaw));
+    history.rules = flaw.into();
     see(&mut history, 0, &held("a", 1, 100, LEASE));
     let b = NodeId::new("b").expect("a name");
     history.heard(at(16), Some(&b), 3, false);

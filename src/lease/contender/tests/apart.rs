@@ -6,7 +6,8 @@ use super::directed::{LEASE, RENEWAL, SECOND, own_claim, usual};
 use super::world::name;
 use crate::core::Time;
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderInit, Output};
+use crate::lease::contender::tests::Contender;
+use crate::lease::contender::{ContenderInit, Output};
 use crate::lease::{LeaseName, Round, Step, StepRequest, Token};
 use crate::sim::lease::Database;
 
@@ -34,11 +35,7 @@ impl Apart {
                 floors: std::collections::BTreeMap::new(),
                 seed: [at as u8; 32],
             };
-            let mut contender = Contender::new(init, Time::ORIGIN);
-            if let Some(flaw) = flaw {
-                contender.plant(flaw);
-            }
-            contender
+            Contender::planted(init, Time::ORIGIN, flaw)
         };
         Self {
             now: Time::ORIGIN,

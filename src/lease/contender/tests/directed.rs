@@ -6,7 +6,8 @@ use super::world::{MS, Nanos, World, name};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use crate::lease::contender::tests::Contender;
+use crate::lease::contender::{ContenderAlarm, ContenderInit, ContenderTiming, Output};
 use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest};
 use crate::sim::lease::Database;
 
@@ -48,7 +49,7 @@ pub(super) fn alone_above(timing: ContenderTiming, floor: u64) -> Contender {
         floors: std::collections::BTreeMap::from([(LeaseName::default(), floor)]),
         seed: [7; 32],
     };
-    Contender::new(init, Time::ORIGIN)
+    Contender::planted(init, Time::ORIGIN, None)
 }
 
 pub(super) fn outputs(contender: &mut Contender) -> Vec<Output> {

@@ -10,3 +10,6 @@ mod newcomers;
 mod told;
 mod watch;
 mod world;
+
+/// A contender that leaves a rule out, if it is told to.
+type Contender = super::Contender<super::flaw::Planted>;

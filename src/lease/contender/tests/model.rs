@@ -16,7 +16,8 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::world::name;
 use crate::core::Time;
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderInit, ContenderTiming, Output};
+use crate::lease::contender::tests::Contender;
+use crate::lease::contender::{ContenderInit, ContenderTiming, Output};
 use crate::lease::{Answer, LeaseName, Outcome, Round};
 use crate::sim::lease::Database;
 
@@ -129,11 +130,7 @@ fn born(node: usize, init: u8, now: Time, flaw: Option<Flaw>) -> Contender {
         floors: BTreeMap::new(),
         seed: [node as u8 * 16 + init; 32],
     };
-    let mut contender = Contender::new(init, now);
-    if let Some(flaw) = flaw {
-        contender.plant(flaw);
-    }
-    contender
+    Contender::planted(init, now, flaw)
 }
 
 impl World {

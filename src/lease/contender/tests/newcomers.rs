@@ -4,7 +4,8 @@ use super::directed::{LEASE, RENEWAL, SECOND, alone, outputs, own_claim, usual};
 use super::world::name;
 use crate::core::Time;
 use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::{Contender, ContenderAlarm, Output};
+use crate::lease::contender::tests::Contender;
+use crate::lease::contender::{ContenderAlarm, Output};
 use crate::lease::{LeaseName, StepRequest};
 use crate::sim::lease::Database;
 

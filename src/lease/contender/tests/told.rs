@@ -6,7 +6,8 @@ use super::directed::{LEASE, RENEWAL, SECOND, alone, led, outputs, usual};
 use super::world::{World, name};
 use crate::core::election::LossReason;
 use crate::core::{LeadershipState, Time};
-use crate::lease::contender::{Contender, ContenderAlarm, Output};
+use crate::lease::contender::tests::Contender;
+use crate::lease::contender::{ContenderAlarm, Output};
 use crate::lease::{LeaseName, Round, StepRequest};
 use crate::sim::lease::Database;
 

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use super::super::{ElectionSighting, LeaderNews, World};
-use super::LeaseEvent;
+use super::{Contender, LeaseEvent};
 use crate::core::election::Term;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, NodeId, Status, Time};
-use crate::lease::{Answer, Contender, LeaseName, Output, Seen};
+use crate::lease::{Answer, LeaseName, Output, Seen};
 use crate::sim::happening::Happening;
 use crate::sim::network::Nanos;
 use crate::sim::random::nanos;

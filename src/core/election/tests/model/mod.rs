@@ -19,9 +19,10 @@ use rand_chacha::ChaCha8Rng;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::election::flaw::Flaw;
+use crate::election::tests::Election;
 use crate::election::{
-    Action, Ballot, Body, Context, Election, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming,
-    LossReason, NumberedView, Term, Voter,
+    Action, Ballot, Body, Context, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, LossReason,
+    NumberedView, Term, Voter,
 };
 use crate::limits::IDENTITY_TIMEOUT;
 use crate::member::NodeId;

@@ -81,11 +81,7 @@ pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> 
         voters: (0..VOTERS).map(id).collect(),
         ballot: disk,
     };
-    let mut election = Election::new(init, &context(now, &Vec::new));
-    if let Some(flaw) = flaw {
-        election.plant(flaw);
-    }
-    election
+    Election::planted(init, &context(now, &Vec::new), flaw)
 }
 
 impl World {

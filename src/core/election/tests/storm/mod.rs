@@ -15,10 +15,11 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use crate::election::flaw::Flaw;
+use crate::election::tests::Election;
 use crate::election::tests::chaos::{first_seed, seeds};
 use crate::election::tests::cluster::{Cluster, LEASE, MS, id};
 use crate::election::tests::watch::Moments;
-use crate::election::{Election, LeaseTiming, Role, Term};
+use crate::election::{LeaseTiming, Role, Term};
 use crate::limits::IDENTITY_TIMEOUT;
 use crate::member::NodeId;
 

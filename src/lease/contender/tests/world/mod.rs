@@ -14,8 +14,9 @@ use rand_chacha::ChaCha8Rng;
 use crate::core::election::LossReason;
 use crate::core::{NodeId, Time};
 use crate::lease::contender::flaw::Flaw;
+use crate::lease::contender::tests::Contender;
 use crate::lease::contender::tests::watch::{Held, Reached};
-use crate::lease::contender::{Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use crate::lease::contender::{Claim, ContenderAlarm, ContenderInit, ContenderTiming, Output};
 use crate::lease::{Answer, LeaseName, Outcome, Round, StepRequest, Token};
 use crate::sim::lease::Database;
 
@@ -239,11 +240,7 @@ impl World {
             floors: BTreeMap::new(),
             seed,
         };
-        let mut contender = Contender::new(init, Time::ORIGIN);
-        if let Some(flaw) = flaw {
-            contender.plant(flaw);
-        }
-        node.contender = Some(contender);
+        node.contender = Some(Contender::planted(init, Time::ORIGIN, flaw));
         self.drain(at, None);
     }
 
