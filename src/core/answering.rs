@@ -105,7 +105,7 @@ impl Core {
             return;
         }
         if answer.kind == SenderKind::Stranger {
-            self.stranger_is_at(sender.from);
+            self.tell_lead(|lead, around| lead.stranger_is_at(around, sender.from));
         }
         let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
         let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
@@ -120,8 +120,8 @@ impl Core {
         let is_introduction = is_proven && self.cx.phase.is_joining();
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
-        let is_allowed =
-            self.packets.turns.take(self.cx.now, turn, sender.from) || self.take_answer_to_finder(sender.from);
+        let is_allowed = self.packets.turns.take(self.cx.now, turn, sender.from)
+            || (self.must_be_found() && self.joiner.take_answer_to_finder(self.cx.now, sender.from));
         if !is_allowed {
             return self.cx.counters.drop(DropReason::RateLimited);
         }

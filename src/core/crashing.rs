@@ -17,7 +17,7 @@ use crate::wire::Message;
 impl Core {
     /// Opens a case: the link to a member broke, and is being opened again.
     pub(crate) fn lost_link(&mut self, run: Run) {
-        self.voter_may_be_gone(run);
+        self.tell_lead(|lead, around| lead.voter_may_be_gone(around, run));
         self.open_case(run, CRASH_REVIEWS);
     }
 

@@ -72,7 +72,7 @@ impl Core {
                 self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             (Message::LeaseUpdate(word), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
-                self.on_lease_update_of_sponsor(&word)
+                self.lease_updates.on_update_of_sponsor(&mut self.cx, &word)
             }
             (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
             (Message::HeldStatus { run, incarnation, status, .. }, _)
@@ -108,24 +108,40 @@ impl Core {
             // Over a link it ends it; in a datagram it means nothing.
             (Message::Unlink, Some(_)) => {}
             (Message::Unheard, Some(slot)) => self.on_unheard(slot),
-            (Message::Election(word), Some(slot)) => self.on_election(slot, *word),
+            (Message::Election(word), Some(slot)) => {
+                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *word))
+            }
             (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
             (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
-            (Message::WhoLeads, Some(slot)) => self.on_who_leads(slot),
+            (Message::WhoLeads, Some(slot)) => self.tell_lead(|lead, around| lead.on_who_leads(around, slot)),
             (Message::ElectorateReport(founded), Some(_)) => self.on_electorate_report(sender.run, founded),
-            (Message::WantView(want), Some(slot)) => self.on_want_view(slot, &want),
-            (Message::ViewPart(part), Some(slot)) => self.on_view_part(slot, *part),
+            (Message::WantView(want), Some(slot)) => {
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, slot, &want))
+            }
+            (Message::ViewPart(part), Some(slot)) => {
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, slot, *part))
+            }
             (Message::ChangeVoters(question), Some(slot)) => self.on_change_voters(slot, *sender, &question),
-            (Message::VotersChanged(changed), Some(slot)) => self.on_voters_changed(slot, &changed),
+            (Message::VotersChanged(changed), Some(slot)) => {
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed))
+            }
             (Message::LeaseUpdate(word), Some(slot)) => self.on_lease_update(slot, &word),
-            (Message::Broadcast(broadcast), Some(slot)) => self.on_broadcast(slot, &broadcast),
-            (Message::HaveBroadcasts(spans), Some(slot)) => self.on_have_broadcasts(slot, &spans),
+            (Message::Broadcast(broadcast), Some(slot)) => {
+                self.messages.on_broadcast(&mut outbox!(self), slot, &broadcast)
+            }
+            (Message::HaveBroadcasts(spans), Some(slot)) => {
+                self.messages.on_have_broadcasts(&mut outbox!(self), slot, &spans)
+            }
             // One answer for all of the packet.
             (Message::WantBroadcasts(spans), Some(_)) => {
                 answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
             }
-            (Message::Letter(letter), Some(slot)) => self.on_letter(slot, answer.way, &letter),
-            (Message::Receipt { number }, Some(slot)) => self.on_receipt(slot, number),
+            (Message::Letter(letter), Some(slot)) => {
+                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &letter)
+            }
+            (Message::Receipt { number }, Some(slot)) => {
+                self.messages.direct.on_receipt(&mut outbox!(self), slot, number)
+            }
             (Message::Page { .. }, Some(_)) => self.cx.counters.drop(DropReason::Unasked),
             // What only members may say.
             (Message::Probe { nonce, .. }, None) => {

@@ -130,11 +130,6 @@ impl Core {
         self.election().is_some_and(Election::is_forming)
     }
 
-    /// Returns true if a node that looks for this joiner may be answered once more.
-    pub(crate) fn take_answer_to_finder(&mut self, from: SocketAddr) -> bool {
-        self.must_be_found() && self.joiner.take_answer_to_finder(self.cx.now, from)
-    }
-
     /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
     pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
         self.cx.phase.is_joining()
@@ -223,7 +218,7 @@ impl Core {
     pub(crate) fn on_pull(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
         let Some(to) = self.sponsor.on_pull(&mut outbox!(self), sender, after) else { return };
         if after.is_none() {
-            self.teach_lease_terms(to, sender.run);
+            self.lease_updates.teach(&mut outbox!(self), to, sender.run);
         }
         self.sponsor.serve(&mut outbox!(self), sender, to, after, pages);
     }
@@ -411,11 +406,6 @@ impl Core {
         if self.reunion.remember_addresses(&self.view) {
             self.persist();
         }
-    }
-
-    /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
-    pub(crate) fn missing_seeds(&mut self, most: usize) -> Vec<SocketAddr> {
-        self.reunion.missing_seeds(&self.cx, &self.view, most)
     }
 
     /// Returns true if a seed may not be Up.

@@ -7,6 +7,7 @@
 
 use crate::Core;
 use crate::doors::{Command, Input, Output};
+use crate::leadership::Lead;
 use crate::limits::MAX_FRAME_BYTES;
 use crate::packet::Way;
 use crate::time::Time;
@@ -31,7 +32,7 @@ impl Core {
         if self.cx.phase.is_stopped() {
             return;
         }
-        self.expire_claim();
+        self.tell_lead(Lead::expire_claim);
         match input {
             Input::Packet { from, bytes } => self.receive(from, Way::Datagrams, bytes),
             Input::UnboundPacket { from, bytes } => self.receive(from, Way::Unbound, bytes),
@@ -50,10 +51,10 @@ impl Core {
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
-                self.ballot_stored(ballot_version);
+                self.tell_lead(|lead, around| lead.ballot_stored(around, ballot_version));
             }
-            Input::PersistFailed => self.ballot_not_stored(),
-            Input::WorkEnded { term } => self.work_ended(term),
+            Input::PersistFailed => self.tell_lead(Lead::ballot_not_stored),
+            Input::WorkEnded { term } => self.tell_lead(|lead, around| lead.work_ended(around, term)),
             Input::Link { link, event } => self.link_event(link, event),
         }
         self.note_unreached();
@@ -90,7 +91,7 @@ impl Core {
             Timer::Reach => self.joiner.ask_to_be_reached(&mut outbox!(self)),
             Timer::CatchUp => self.gossip.catch_up(&mut outbox!(self)),
             Timer::Gossip => self.gossip_tick(),
-            Timer::Flood => self.flood(),
+            Timer::Flood => self.gossip.flood(&mut outbox!(self)),
             Timer::FloodAgain => self.gossip.flood_own_again(&mut outbox!(self)),
             Timer::Reunite => self.reunite(),
             Timer::Judge(run) => self.judge(run),
@@ -134,15 +135,28 @@ impl Core {
             Command::SetTags { ticket, tags } => self.set_tags(ticket, &tags),
             Command::Drain { ticket, is_draining } => self.drain(ticket, is_draining),
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
-            Command::AddVoter { ticket, id } => self.asked_for_voters(ticket, VoterRequest::Add(id)),
-            Command::RemoveVoter { ticket, id } => self.asked_for_voters(ticket, VoterRequest::Remove(id)),
-            Command::Resign { ticket, to } => self.asked_to_resign(ticket, to),
-            Command::ConfirmLeadership { ticket } => self.confirm_leadership(ticket),
-            Command::ReplaceVoter { ticket, old, new } => {
-                self.asked_for_voters(ticket, VoterRequest::Replace { old, new });
+            Command::AddVoter { ticket, id } => {
+                self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Add(id)))
             }
-            Command::Recover { ticket, voters } => self.recover(ticket, voters),
-            Command::FoundAnew { ticket, voters } => self.found_anew(ticket, voters),
+            Command::RemoveVoter { ticket, id } => self
+                .command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Remove(id))),
+            Command::Resign { ticket, to } => {
+                self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to))
+            }
+            Command::ConfirmLeadership { ticket } => {
+                self.command_lead(ticket, |lead, around| lead.confirm(around, ticket))
+            }
+            Command::ReplaceVoter { ticket, old, new } => {
+                self.command_lead(ticket, |lead, around| {
+                    lead.asked_for_voters(around, ticket, VoterRequest::Replace { old, new })
+                });
+            }
+            Command::Recover { ticket, voters } => {
+                self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters))
+            }
+            Command::FoundAnew { ticket, voters } => {
+                self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters))
+            }
             Command::TellLease(word) => self.tell_lease_update(word),
             Command::KeepLeaseTerm { lease, term } => self.lease_updates.keep_term(lease, term),
             Command::Broadcast { .. }

@@ -9,17 +9,13 @@ use rand_chacha::ChaCha8Rng;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
-use crate::election::{
-    Ballot, Election, ElectionMessage, Electorate, ElectorateReport, NumberedView, Term, VoterStandings,
-};
+use crate::election::{Ballot, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
 use crate::leadership::{Lead, OtherElectorate, Step, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Run};
 use crate::packet::{Sender, Way};
 use crate::view::Slot;
-use crate::wire::{
-    ChangeVoters, LeaderClaim, LeaderRenewal, Message, PacketBuilder, ViewPart, VoterRequest, VotersChanged, WantView,
-};
+use crate::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
 /// What drivers and other rooms ask.
 impl Core {
@@ -99,6 +95,11 @@ impl Core {
         Some(result)
     }
 
+    /// Tells the machine something, if leaders are elected here.
+    pub(crate) fn tell_lead(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+        self.with_lead(act);
+    }
+
     fn take_lead_step(&mut self, step: Step) {
         match step {
             Step::Output(output) => self.cx.output(output),
@@ -127,7 +128,7 @@ impl Core {
             }
             Step::AskWho(address) => self.out().ask_who_briefly(address),
             Step::LookFor(others) => {
-                let seeds = self.missing_seeds(MAX_VOTERS);
+                let seeds = self.reunion.missing_seeds(&self.cx, &self.view, MAX_VOTERS);
                 let others = others.into_iter().filter(|address| !seeds.contains(address));
                 for address in seeds.iter().copied().chain(others) {
                     self.out().ask_who_briefly(address);
@@ -140,11 +141,6 @@ impl Core {
 
 /// Time, the disk, and changes.
 impl Core {
-    /// Ends this node's claim if it ran out while this process stood still. Called before any input.
-    pub(crate) fn expire_claim(&mut self) {
-        self.with_lead(Lead::expire_claim);
-    }
-
     /// Tells the machine of changes that may concern it. Called after any input.
     pub(crate) fn attend_to_leadership(&mut self) {
         if self.cx.phase.is_stopped() {
@@ -167,74 +163,22 @@ impl Core {
     pub(crate) fn hand_over(&mut self) -> bool {
         self.with_lead(Lead::hand_over).unwrap_or(false)
     }
-
-    /// Tells the voters' machine that this node leaves, before it ends.
-    pub(crate) fn part_from_voters(&mut self) {
-        self.with_lead(Lead::part_from_voters);
-    }
-
-    pub(crate) fn ballot_stored(&mut self, version: u64) {
-        self.with_lead(|lead, around| lead.ballot_stored(around, version));
-    }
-
-    pub(crate) fn ballot_not_stored(&mut self) {
-        self.with_lead(Lead::ballot_not_stored);
-    }
-
-    pub(crate) fn work_ended(&mut self, term: Term) {
-        self.with_lead(|lead, around| lead.work_ended(around, term));
-    }
-
-    /// Takes note that the process of a member may be gone, and another may be there in a moment.
-    pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
-        self.with_lead(|lead, around| lead.voter_may_be_gone(around, run));
-    }
-
-    /// Takes note that somebody who is not known here sends from this address.
-    pub(crate) fn stranger_is_at(&mut self, address: std::net::SocketAddr) {
-        self.with_lead(|lead, around| lead.stranger_is_at(around, address));
-    }
 }
 
 /// Commands.
 impl Core {
     /// Hands the machine a command; refuses it where no leaders are elected.
-    fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+    pub(crate) fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
         if self.with_lead(act).is_none() {
             self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
-    }
-
-    /// Takes an operator's command for another electorate.
-    pub(crate) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
-        self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, request));
-    }
-
-    /// Takes an operator's command for another leader.
-    pub(crate) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
-    }
-
-    /// Asks for the proof that this node leads now.
-    pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
-        self.command_lead(ticket, |lead, around| lead.confirm(around, ticket));
-    }
-
-    /// Takes an operator's command to go on with other voters.
-    pub(crate) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters));
-    }
-
-    /// Takes an operator's command to found an electorate anew, since no voter of the known one is left.
-    pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
     }
 }
 
 /// Messages in, and what travels in the packets of others.
 impl Core {
     /// Hands the machine a message; drops it for this reason where no leaders are elected.
-    fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+    pub(crate) fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
         if self.with_lead(act).is_none() {
             self.cx.counters.drop(reason);
         }
@@ -252,10 +196,6 @@ impl Core {
         if let Some(lead) = &mut self.lead {
             lead.push_renewal(self.cx.now, packet);
         }
-    }
-
-    pub(crate) fn on_election(&mut self, from: Slot, word: ElectionMessage) {
-        self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, from, word));
     }
 
     pub(crate) fn on_leader_claim(&mut self, from: Slot, claim: LeaderClaim) {
@@ -280,10 +220,6 @@ impl Core {
         self.cx.output(Output::VotersHeard { by, is_led: true, leader });
     }
 
-    pub(crate) fn on_who_leads(&mut self, from: Slot) {
-        self.with_lead(|lead, around| lead.on_who_leads(around, from));
-    }
-
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
     pub(crate) fn on_electorate_report(&mut self, by: Run, founded: ElectorateReport) {
         if self.lead.is_none() && self.cx.phase.is_joining() {
@@ -293,21 +229,9 @@ impl Core {
         self.message_lead(DropReason::WrongState, |lead, around| lead.on_electorate_report(around, by, founded));
     }
 
-    pub(crate) fn on_want_view(&mut self, from: Slot, want: &WantView) {
-        self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, from, want));
-    }
-
-    pub(crate) fn on_view_part(&mut self, from: Slot, part: ViewPart) {
-        self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, from, part));
-    }
-
     pub(crate) fn on_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
         let run = sender.run;
         self.message_lead(DropReason::WrongState, |lead, around| lead.on_change_voters(around, from, run, question));
-    }
-
-    pub(crate) fn on_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
-        self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, from, changed));
     }
 }
 

@@ -274,8 +274,8 @@ impl Core {
 
     /// Ends the core.
     fn stop(&mut self, reason: StopReason) {
-        self.forget_letters();
-        self.part_from_voters();
+        self.messages.direct.give_up_all(&mut self.cx);
+        self.tell_lead(Lead::part_from_voters);
         self.drop_links();
         self.paths.hang_up_all(&mut self.cx);
         self.joiner.end();

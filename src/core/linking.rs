@@ -174,15 +174,15 @@ impl Core {
                 Action::Opened => self.link_opened(run),
                 Action::Reopening => self.lost_link(run),
                 Action::Failed { how, is_first } => self.link_failed(run, how, is_first),
-                Action::Silent => self.letters_wait(run),
+                Action::Silent => self.messages.direct.wait_for_link(run),
                 Action::Moved => {
                     self.process_answers(run);
-                    self.letters_wait(run);
+                    self.messages.direct.wait_for_link(run);
                 }
                 Action::Gone => {
                     self.paths.detours.forget(run);
                     self.crashes.await_no_link(run);
-                    self.letters_have_no_link(run);
+                    self.messages.direct.give_up_unlinked(&mut self.cx, &self.view, run);
                 }
             }
         }
@@ -194,13 +194,13 @@ impl Core {
             self.paths.doubt_datagrams_at_once(&self.cx, &self.view, slot);
         }
         self.paths.send_unsent(&mut self.cx, run);
-        self.send_letters(run);
+        self.messages.direct.send_waiting(&mut outbox!(self), run);
         self.process_answers(run);
     }
 
     /// Tells the other rooms that an attempt failed.
     fn link_failed(&mut self, run: Run, how: Failure, is_first: bool) {
-        self.letters_have_no_link(run);
+        self.messages.direct.give_up_unlinked(&mut self.cx, &self.view, run);
         match how {
             Failure::Refused => self.refused_link(run, is_first),
             Failure::ClosedUnanswered => self.closed_unanswered(run, is_first),
@@ -254,7 +254,8 @@ impl Core {
             Wish::Nobody
         } else if self.observers.observes(slot) {
             Wish::Observed
-        } else if self.paths.detours.wants_link(record.run, self.cx.now) || self.has_letters_for(record.run) {
+        } else if self.paths.detours.wants_link(record.run, self.cx.now) || self.messages.direct.is_any_for(record.run)
+        {
             Wish::Passing
         } else {
             Wish::Theirs
@@ -393,7 +394,7 @@ impl Core {
     /// two may end before any of its observers has a link to it again. Letters do not wait for a pause.
     fn link_anew(&mut self, slot: Slot, why: Parting) {
         let run = self.view.record(slot).run;
-        let (scene, is_urgent) = (self.link_scene(slot), self.has_letters_for(run));
+        let (scene, is_urgent) = (self.link_scene(slot), self.messages.direct.is_any_for(run));
         let actions = self.paths.links.moved(run, why, scene, is_urgent);
         self.act_on_link(run, actions);
     }

@@ -346,7 +346,7 @@ impl Core {
             self.drop_from_view(slot);
         }
         self.cx.timers.clear();
-        self.resume_messages();
+        self.messages.resume(&mut self.cx);
         self.gossip.forget_everybody();
         self.detector.inquiries = Inquiries::default();
     }

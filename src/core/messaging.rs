@@ -3,17 +3,13 @@
 //!
 //! Must not know: how messages are kept, sent on, repaired and acknowledged; what news about leases means.
 
-use std::net::SocketAddr;
-
 use crate::Core;
 use crate::dissemination::LeaseUpdates;
 use crate::doors::Command;
 use crate::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, SPREAD_PACKETS};
-use crate::member::Run;
 use crate::messages::{Overdue, Unlinked};
-use crate::packet::Way;
 use crate::view::Slot;
-use crate::wire::{Broadcast, LeaseUpdate, Letter, PacketBuilder, Span};
+use crate::wire::{LeaseUpdate, Span};
 
 impl Core {
     /// Carries out a command about messages.
@@ -25,36 +21,16 @@ impl Core {
             self.messages.direct.give_up(&mut self.cx, number);
         }
     }
-
-    /// Sets the timers of messages anew, as all timers were cleared.
-    pub(crate) fn resume_messages(&mut self) {
-        self.messages.resume(&mut self.cx);
-    }
 }
 
 /// Broadcasts.
 impl Core {
-    /// Takes a copy of a broadcast that came from a member.
-    pub(crate) fn on_broadcast(&mut self, slot: Slot, message: &Broadcast) {
-        self.messages.on_broadcast(&mut outbox!(self), slot, message);
-    }
-
-    /// Takes a member's word on the broadcasts that it holds.
-    pub(crate) fn on_have_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
-        self.messages.on_have_broadcasts(&mut outbox!(self), slot, spans);
-    }
-
     /// Answers a member that lacks broadcasts, with a link for large ones first.
     pub(crate) fn asked_for_broadcasts(&mut self, slot: Slot, spans: &[Span]) {
         if self.messages.is_link_needed(&outbox!(self), slot, spans) {
             self.ensure_link(slot);
         }
         self.messages.on_want_broadcasts(&mut outbox!(self), slot, spans);
-    }
-
-    /// Adds what is held of broadcasts to a packet that is sent anyway.
-    pub(crate) fn push_held_broadcasts(&mut self, packet: &mut PacketBuilder) {
-        self.messages.push_held(self.cx.now, packet);
     }
 
     /// Sends on the broadcasts that have gathered, at most so many packets to each target.
@@ -81,31 +57,6 @@ impl Core {
 
 /// Direct messages, which the wire and the driver's timers call letters.
 impl Core {
-    /// Takes a direct message that came from a member.
-    pub(crate) fn on_letter(&mut self, slot: Slot, way: Way, letter: &Letter) {
-        self.messages.on_direct(&mut outbox!(self), slot, way, letter);
-    }
-
-    /// Takes a member's receipt for a direct message of this node.
-    pub(crate) fn on_receipt(&mut self, slot: Slot, number: u64) {
-        self.messages.direct.on_receipt(&mut outbox!(self), slot, number);
-    }
-
-    /// Returns true if a direct message to this process waits for a link, its receipt or its answer.
-    pub(crate) fn has_letters_for(&self, run: Run) -> bool {
-        self.messages.direct.is_any_for(run)
-    }
-
-    /// Sends the direct messages that wait for this process, if there is a link.
-    pub(crate) fn send_letters(&mut self, run: Run) {
-        self.messages.direct.send_waiting(&mut outbox!(self), run);
-    }
-
-    /// Has the direct messages to a process wait for its next link, as the last one was given up.
-    pub(crate) fn letters_wait(&mut self, run: Run) {
-        self.messages.direct.wait_for_link(run);
-    }
-
     /// Acts on the deadline of a direct message: has it sent again, over another link if nothing comes by this one.
     pub(crate) fn tend_letter(&mut self, number: u64) {
         let Some(Overdue { receiver, sent_since }) = self.messages.direct.on_deadline(&mut self.cx, number) else {
@@ -119,17 +70,7 @@ impl Core {
                 self.ensure_link(slot);
             }
         }
-        self.send_letters(receiver);
-    }
-
-    /// Gives up the direct messages that have no link to this process, and none soon.
-    pub(crate) fn letters_have_no_link(&mut self, run: Run) {
-        self.messages.direct.give_up_unlinked(&mut self.cx, &self.view, run);
-    }
-
-    /// Gives up all direct messages, as this node stops.
-    pub(crate) fn forget_letters(&mut self) {
-        self.messages.direct.give_up_all(&mut self.cx);
+        self.messages.direct.send_waiting(&mut outbox!(self), receiver);
     }
 }
 
@@ -151,15 +92,5 @@ impl Core {
             let targets = self.flood_targets(false).into_iter().filter(|target| *target != from);
             LeaseUpdates::pass_on(&mut outbox!(self), update.clone(), targets);
         }
-    }
-
-    /// Handles an update of the sponsor, before this node is Up.
-    pub(crate) fn on_lease_update_of_sponsor(&mut self, update: &LeaseUpdate) {
-        self.lease_updates.on_update_of_sponsor(&mut self.cx, update);
-    }
-
-    /// Tells a node that this one brings in the highest terms of all leases, within its share of the view's pages.
-    pub(crate) fn teach_lease_terms(&mut self, to: SocketAddr, run: Run) {
-        self.lease_updates.teach(&mut outbox!(self), to, run);
     }
 }

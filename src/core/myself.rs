@@ -195,7 +195,7 @@ impl Core {
                 // So the name is free at once among those that knew this node.
                 let id = self.me().id.clone();
                 self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Graceful)));
-                self.flood();
+                self.gossip.flood(&mut outbox!(self));
                 self.stop(StopReason::NameInUse { id, holder });
             }
         }
@@ -205,7 +205,7 @@ impl Core {
     fn obey(&mut self) {
         if !self.cx.phase.is_joining() {
             self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
-            self.flood();
+            self.gossip.flood(&mut outbox!(self));
         }
         self.stop(StopReason::Removed);
     }
@@ -303,7 +303,7 @@ impl Core {
             return self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY);
         }
         let ticket = self.me.moving.end(&mut self.cx);
-        self.flood();
+        self.gossip.flood(&mut outbox!(self));
         self.link_all_anew();
         if let Some(ticket) = ticket {
             self.cx.reply(ticket, Reply::AddressSet);

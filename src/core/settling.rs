@@ -101,7 +101,7 @@ impl Core {
         self.send_on(slot, cause);
         if let Cause::Told { from, is_brought_in } = cause {
             if is_brought_in && after.status == Status::Up {
-                self.teach_lease_terms(after.address, after.run);
+                self.lease_updates.teach(&mut outbox!(self), after.address, after.run);
                 self.observe_besides(after.run);
             }
             if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {

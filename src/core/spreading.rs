@@ -24,13 +24,8 @@ impl Core {
         let mut packet = self.out().packet_to(slot);
         self.push_leader_renewal(&mut packet);
         self.gossip.push_news_if_lacking(&mut outbox!(self), &mut packet, slot);
-        self.push_held_broadcasts(&mut packet);
+        self.messages.push_held(self.cx.now, &mut packet);
         self.out().send_as(carrier, slot, packet);
-    }
-
-    /// Sends on the updates that have gathered.
-    pub(crate) fn flood(&mut self) {
-        self.gossip.flood(&mut outbox!(self));
     }
 
     /// Returns the members that news is sent to: more of them if it `is_own`.

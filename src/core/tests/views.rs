@@ -104,7 +104,7 @@ fn so_many_parts_that_come_before_those_that_they_follow_are_kept() {
         let (after, members) = (Some(id(&format!("m{nth}"))), vec![id(&format!("m{nth}x"))]);
         let part = ViewPart { digest, after, members, more: true, electorate: None, change: None };
         let before = core.counters().dropped(DropReason::Unasked);
-        core.on_view_part(slot, part);
+        core.tell_lead(|lead, around| lead.on_view_part(around, slot, part));
         core.counters().dropped(DropReason::Unasked) == before
     };
     for nth in 0..VIEW_PARTS {

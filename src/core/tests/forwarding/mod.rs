@@ -97,7 +97,7 @@ fn tell(net: &mut Net, who: usize, nonce: Nonce, result: Result<Electorate, Chan
     let run = net.nodes[who].core.me().run;
     let core = &mut net.nodes[LEARNER].core;
     let slot = core.view.slot_of_run(run).expect("listed");
-    core.on_voters_changed(slot, &VotersChanged { nonce, result });
+    core.tell_lead(|lead, around| lead.on_voters_changed(around, slot, &VotersChanged { nonce, result }));
     while let Some(output) = net.nodes[LEARNER].core.poll() {
         if let Output::Reply { reply, .. } = output {
             net.nodes[LEARNER].replies.push(reply);

@@ -24,7 +24,11 @@ fn so_many_large_broadcasts_of_others_wait_to_be_sent_on() {
     let slot = core.view.slot_of("n1").expect("a member");
     let mut grows_by = |number: u64| {
         let before = core.sizes().messages;
-        core.on_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: large.clone() });
+        core.messages.on_broadcast(
+            &mut outbox!(core),
+            slot,
+            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: large.clone() },
+        );
         core.sizes().messages - before
     };
     // The first one brings its origin, and the allowance of who relays it.
@@ -117,7 +121,11 @@ fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
     let mut relay = |by: &str, number| {
         let core = &mut net.nodes[0].core;
         let slot = core.view.slot_of(by).expect("a member");
-        core.on_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
+        core.messages.on_broadcast(
+            &mut outbox!(core),
+            slot,
+            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() },
+        );
         net.drain(0);
     };
     for number in 1..=most + 1 {

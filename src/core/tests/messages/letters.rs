@@ -220,7 +220,7 @@ pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
     let core = &mut net.nodes[to].core;
     let slot = core.view.slot_of(from).expect("a member");
     let way = core.out().best_way(slot);
-    core.on_letter(slot, way, letter);
+    core.messages.on_direct(&mut outbox!(core), slot, way, letter);
     net.drain(to);
 }
 
@@ -236,7 +236,8 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
         let answer = Letter { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"speaker") };
         hand_in(&mut net, 0, "n2", &answer);
         let speaker = net.nodes[0].core.view.slot_of("n2").expect("a member");
-        net.nodes[0].core.on_receipt(speaker, to);
+        let core = &mut net.nodes[0].core;
+        core.messages.direct.on_receipt(&mut outbox!(core), speaker, to);
         net.drain(0);
     }
     net.run(ms(50));

@@ -288,10 +288,10 @@ fn a_packet_without_room_costs_no_origin_its_turn() {
         let mut full = core.out().packet_to(slot);
         while full.push(&Message::WantBroadcasts(vec![Span { run: Run(u64::MAX), first: 1, last: 1 }])) {}
         let length = full.len();
-        core.push_held_broadcasts(&mut full);
+        core.messages.push_held(core.cx.now, &mut full);
         assert_eq!(full.len(), length, "there was room");
         let mut packet = core.out().packet_to(slot);
-        core.push_held_broadcasts(&mut packet);
+        core.messages.push_held(core.cx.now, &mut packet);
         for message in Packet::decode(&packet.finish()).expect("decodes").messages {
             if let Message::HaveBroadcasts(spans) = message {
                 runs.extend(spans.iter().map(|span| span.run.0));
@@ -326,7 +326,11 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
     for number in 1..=most + 3 {
         let core = &mut net.nodes[0].core;
         let slot = core.view.slot_of("n1").expect("a member");
-        core.on_broadcast(slot, &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() });
+        core.messages.on_broadcast(
+            &mut outbox!(core),
+            slot,
+            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() },
+        );
         net.drain(0);
     }
     assert_eq!(net.nodes[0].core.counters().messages.evicted, 3);
@@ -338,7 +342,8 @@ fn a_receipt_for_what_was_not_sent_yet_is_none() {
     let mut net = Net::cluster(Profile::Local, 2);
     send(&mut net, 0, "n1", b"x");
     let slot = net.nodes[0].core.view.slot_of("n1").expect("a member");
-    net.nodes[0].core.on_receipt(slot, 1);
+    let core = &mut net.nodes[0].core;
+    core.messages.direct.on_receipt(&mut outbox!(core), slot, 1);
     net.drain(0);
     assert!(net.nodes[0].replies.is_empty());
 }
