@@ -16,38 +16,36 @@
 //!
 //! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
 //!
-//! Rooms, the lowest first: a room imports those before its own, row by row, and in a row from left to right. Heads
-//! say what a room must not know, and, if it keeps state, what it owns.
+//! [`Core`] is its machines. A machine owns its state and knows no other one: it is lent what it judges by, and says what follows
+//! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), the *grounds*
+//! (looking alone) and the *outbox* (composing packets and sending them). What happens between machines is in `wiring/`, the one
+//! place that extends [`Core`].
 //!
-//! | idea | room |
+//! | machine | in |
 //! |---|---|
-//! | time as a number; streams of random numbers; bounds; which numbers of a sender were seen; a map whose order never shows; how often, how long, how large | `time`, `random`, `limits`, `window`, `map`, `settings/` |
-//! | names, records, and how two records merge | `member/` |
-//! | topics, ids and payloads of messages between programs | `envelope/` |
-//! | electing leaders among voters, apart from all this | `election/` |
-//! | bytes: packets and messages, encoded and decoded | `wire/` |
-//! | the table of members, and what this node alone knows of each | `view/` |
-//! | what is counted | `counters` |
-//! | the vocabulary of the two doors; all deadlines in one table; the way out | `doors/`, `timers`, `outputs` |
-//! | who observes whom | `observers/` |
-//! | packets: what goes into each, whose it is, how much strangers are answered | `packet/` |
-//! | links between members; ways around what does not pass | `connectivity/` |
-//! | spreading news: at once, by gossip, by sync (anti-entropy) | `dissemination/` |
-//! | merging what others say; what is not believed; refuting, leaving, removing, reaping | `membership/` |
-//! | when silence or a broken link becomes a verdict | `detection/` |
-//! | looking for a cluster, founding one, letting somebody in; names; moving a whole view | `joining/` |
+//! | who observes whom: rings, and who is observed besides for a while | `observers/` |
+//! | when silence becomes a verdict; witnesses; this node's own health; crashes; partitions | `detection/` |
+//! | spreading updates: at once, by gossip, by sync (anti-entropy); news about leases | `dissemination/` |
+//! | links between members, and the ways around what does not pass | `connectivity/` |
+//! | this node's incarnation, move and name; confirmations; when members came; what is not believed at once | `membership/` |
+//! | looking for a cluster, founding one; letting somebody in, names, serving the view | `joining/` |
 //! | seeds and the lost: never islands | `discovery/` |
-//! | who leads, as every member learns it; agreed views | `leadership/` |
+//! | electing leaders among voters, apart from all this | `election/` |
+//! | who leads, as every member learns it; agreed views; commands for the leader | `leadership/` |
 //! | what programs say to each other: to all, to one, with an answer | `messages/` |
-//! | packets in, each message handed to the room that it is for | `incoming/` |
-//! | what is done about the steps of observers, detector and leadership | `observing`, `judging`, `leading` |
-//! | how much is kept | `sizes` |
-//! | what may be looked at; the way in, to the room that each input is for | `look`, `inputs` |
 //!
-//! The state machine, [`Core`], stands above all rooms: its fields are their states. Some of these are machines that know nothing
-//! of it: they own their state, are lent what they judge by, and say what follows (`election`, `leadership`, `observers`, and of
-//! `detection` and `connectivity` the detector, crash verdicts, partitions and links). Other rooms extend [`Core`] by methods of
-//! their own. What follows from a change of the table of members stands in one place, `membership/settle`.
+//! | below them | in |
+//! |---|---|
+//! | the table of members, and what this node alone knows of each | `view/` |
+//! | names, records, and how two records merge | `member/` |
+//! | bytes: packets and messages, encoded and decoded | `wire/` |
+//! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
+//! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
+//! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
+//! | the vocabulary of the two doors; topics, ids and payloads of messages | `doors/`, `envelope/` |
+//! | time as a number, random numbers, bounds, settings, maps whose order never shows, turns | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
+//!
+//! A room imports those below it alone; heads say what a room must not know.
 
 #![doc = include_str!("faults.md")]
 
@@ -65,51 +63,34 @@ macro_rules! outbox {
     };
 }
 
-mod answering;
-mod calling;
 mod connectivity;
 mod context;
 mod counters;
-mod crashing;
 mod detection;
 mod discovery;
-mod dispatching;
 mod dissemination;
 mod doors;
 pub mod election;
-mod entering;
 mod envelope;
 mod incoming;
-mod inputs;
 mod joining;
-mod judging;
 mod leadership;
-mod leading;
 pub mod limits;
-mod linking;
-mod look;
 mod map;
 mod member;
 mod membership;
-mod merging;
 mod messages;
-mod messaging;
-mod myself;
 mod observers;
-mod observing;
 mod packet;
 mod random;
-mod receiving;
 mod recent;
 mod settings;
-mod settling;
-mod sizes;
-mod spreading;
 mod time;
 mod timers;
 mod view;
 pub mod window;
 pub mod wire;
+mod wiring;
 
 #[cfg(test)]
 mod tests;
@@ -131,9 +112,9 @@ pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, ca
 pub use member::{InvalidName, NodeId, Run, check_name};
 pub use member::{InvalidTags, Tags};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
-pub use sizes::Sizes;
 pub use time::Time;
 pub use view::RecordPool;
+pub use wiring::Sizes;
 
 use connectivity::Paths;
 use context::{Context, Phase};
@@ -144,9 +125,8 @@ use discovery::Reunion;
 use dissemination::{Gossip, LeaseUpdates};
 use joining::{Joiner, Sponsor};
 use leadership::Lead;
-use membership::{Arrivals, Confirmations, Incarnation, Moving, Rivals};
+use membership::{Arrivals, Confirmations, Incarnation, Moving, Myself, Rivals};
 use messages::Messages;
-use myself::Myself;
 use observers::Observers;
 use packet::Inbox;
 use packet::{Outbox, Packets, Prover, SealRoom};

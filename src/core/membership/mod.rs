@@ -20,8 +20,22 @@ mod incarnation;
 pub(crate) mod moving;
 pub(crate) mod rivals;
 
+use std::net::SocketAddr;
+
 pub(crate) use arrivals::Arrivals;
 pub(crate) use confirm::{Confirmations, Purpose, may_confirm};
 pub(crate) use incarnation::Incarnation;
 pub(crate) use moving::Moving;
 pub(crate) use rivals::Rivals;
+
+/// What this node knows of itself beside its record.
+#[derive(Debug, Clone)]
+pub(crate) struct Myself {
+    pub(crate) incarnation: Incarnation,
+    /// The change of this node's address, until a member has reached it there.
+    pub(crate) moving: Moving,
+    /// Other processes of this node's name.
+    pub(crate) rivals: Rivals,
+    /// This node's address, since members said that nothing answers there; until one of them hears this node again.
+    pub(crate) unreached_at: Option<SocketAddr>,
+}

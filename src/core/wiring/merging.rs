@@ -35,10 +35,10 @@ use crate::membership::accusation::{
 };
 use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
 use crate::packet::News;
-use crate::settling::{Cause, Transition};
 use crate::time::Time;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
+use crate::wiring::settling::{Cause, Transition};
 
 /// Words of others, and verdicts of this node.
 impl Core {

@@ -20,23 +20,11 @@ use crate::election::Ballot;
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
 use crate::membership::moving::Asked;
-use crate::membership::{Incarnation, Moving, Purpose, Rivals, rivals};
+use crate::membership::{Purpose, rivals};
 use crate::packet::{Sender, SenderKind};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Message, Nonce, Note};
-
-/// What this node knows of itself beside its record.
-#[derive(Debug, Clone)]
-pub(crate) struct Myself {
-    pub(crate) incarnation: Incarnation,
-    /// The change of this node's address, until a member has reached it there.
-    pub(crate) moving: Moving,
-    /// Other processes of this node's name.
-    pub(crate) rivals: Rivals,
-    /// This node's address, since members said that nothing answers there; until one of them hears this node again.
-    pub(crate) unreached_at: Option<SocketAddr>,
-}
 
 /// Incarnations.
 impl Core {
