@@ -88,33 +88,6 @@ impl Detector {
         Self { rng, inquiries: Inquiries::default() }
     }
 
-    /// Returns the time at which the member's silence or age reaches the next threshold of its status.
-    pub(crate) fn threshold(&self, grounds: Grounds<'_>, slot: Slot) -> Option<Time> {
-        let entry = grounds.view.entry(slot);
-        let silent_since = grounds.silent_since(entry);
-        let (timing, stretch) = (entry.record.timing, grounds.health.stretch());
-        match entry.record.status {
-            Status::Joining => None,
-            // Silence means something only to an observer, which should have been sent packets.
-            Status::Up if !grounds.observers.observes(slot) => None,
-            // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
-            // long before a cut, it would be judged before any other member is missed.
-            Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
-            Status::Leaving => Some(silent_since + timing.suspect_timeout()),
-            Status::Suspect => {
-                let patience = timing.down_timeout() * stretch;
-                // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
-                let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
-                let at_last = accused_since.max(grounds.health.awake_since()) + patience;
-                let deadline = (silent_since + patience).min(at_last);
-                // Even an overdue suspect gets its refutation time.
-                let chances = [entry.refutation_deadline(), grounds.health.may_refute_until(entry)];
-                chances.into_iter().flatten().chain([deadline]).max()
-            }
-            Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + grounds.settings.reap_after),
-        }
-    }
-
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one. Silence is forgiven
     /// for now if two processes of this node's name met within the silence that is demanded (`are_rivals_met`).
     pub(crate) fn judge(
@@ -124,7 +97,7 @@ impl Detector {
         is_up: bool,
         are_rivals_met: impl Fn(Duration) -> bool,
     ) -> Option<Step> {
-        let threshold = self.threshold(grounds, slot)?;
+        let threshold = grounds.threshold(slot)?;
         if !is_up {
             // A joiner has no view yet by which it could judge; it looks again when it is Up. To a node that is leaving
             // nobody sends any more, and so it judges nobody.
@@ -184,6 +157,33 @@ impl Detector {
 }
 
 impl Grounds<'_> {
+    /// Returns the time at which the member's silence or age reaches the next threshold of its status.
+    pub(crate) fn threshold(&self, slot: Slot) -> Option<Time> {
+        let entry = self.view.entry(slot);
+        let silent_since = self.silent_since(entry);
+        let (timing, stretch) = (entry.record.timing, self.health.stretch());
+        match entry.record.status {
+            Status::Joining => None,
+            // Silence means something only to an observer, which should have been sent packets.
+            Status::Up if !self.observers.observes(slot) => None,
+            // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
+            // long before a cut, it would be judged before any other member is missed.
+            Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
+            Status::Leaving => Some(silent_since + timing.suspect_timeout()),
+            Status::Suspect => {
+                let patience = timing.down_timeout() * stretch;
+                // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
+                let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
+                let at_last = accused_since.max(self.health.awake_since()) + patience;
+                let deadline = (silent_since + patience).min(at_last);
+                // Even an overdue suspect gets its refutation time.
+                let chances = [entry.refutation_deadline(), self.health.may_refute_until(entry)];
+                chances.into_iter().flatten().chain([deadline]).max()
+            }
+            Status::Down | Status::Left(_) => Some(entry.peer.last_sign() + self.settings.reap_after),
+        }
+    }
+
     /// Returns the time from which a member's silence counts.
     pub(crate) fn silent_since(&self, entry: &Entry) -> Time {
         entry.peer.last_sign().max(self.health.awake_since())

@@ -135,8 +135,8 @@ fn a_node_that_doubts_itself_waits_longer_and_looks_again_sooner() {
     let mut world = World::new();
     let suspect = world.settings.suspect_timeout;
     let grounds = |world: &World| -> Option<Time> {
-        let World { view, observers, health, settings, now, detector } = world;
-        detector.threshold(Grounds { now: *now, view, observers, health, settings }, IT)
+        let World { view, observers, health, settings, now, .. } = world;
+        Grounds { now: *now, view, observers, health, settings }.threshold(IT)
     };
     let calm = grounds(&world).expect("it is observed");
     for _ in 0..2 {

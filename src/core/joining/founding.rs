@@ -42,7 +42,6 @@ use crate::limits::{
 use crate::member::{Record, Run};
 use crate::packet::Newcomer;
 use crate::packet::Outbox;
-use crate::packet::Sender;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Candidacy, Candidate, Message, Nonce, Seeking};
@@ -64,6 +63,16 @@ pub(crate) struct Founding {
     told: PerInterval,
     /// True if another node of this cluster was Joining, too, at some time.
     pub(crate) met_rivals: bool,
+}
+
+/// The answer of a node that is Joining itself.
+#[derive(Debug)]
+pub(crate) struct NotUp {
+    pub(crate) from: SocketAddr,
+    pub(crate) nonce: Nonce,
+    pub(crate) record: Record,
+    /// What it said of others, beside its answer.
+    pub(crate) seeking: Option<Seeking>,
 }
 
 /// Another node that is Joining.
@@ -217,18 +226,16 @@ impl Joiner {
         reunion: &mut Reunion,
         waiting: &[Newcomer],
         prospects: Prospects,
-        sender: Sender,
-        nonce: Nonce,
-        record: &Record,
-        seeking: Option<Seeking>,
+        answer: &NotUp,
     ) -> Option<Step> {
         let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
-        let Some((joining, answerer)) = self.answer_by(out.cx, nonce) else { return None };
+        let NotUp { from, nonce, record, seeking } = answer;
+        let (joining, answerer) = self.answer_by(out.cx, *nonce)?;
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
         founding.met_rivals |= is_told;
         let before = founding.first();
-        let candidacy = seeking.and_then(|seeking| seeking.candidacy);
+        let candidacy = seeking.as_ref().and_then(|seeking| seeking.candidacy);
         let address = if is_told { record.address } else { asked };
         founding.answered_by(asked, Rival { run: record.run, is_told, address, candidacy, at: now });
         joining.asked.answered(asked, Contacted::NotUp { id: Some(record.id.clone()) }, now);
@@ -242,8 +249,8 @@ impl Joiner {
                 self.tell_candidate(out, reunion, waiting);
             }
         }
-        reunion.answered_not_up(out.cx, sender.from, &record.id);
-        self.heard_of_candidate(out, reunion, seeking.and_then(|seeking| seeking.first));
+        reunion.answered_not_up(out.cx, *from, &record.id);
+        self.heard_of_candidate(out, reunion, seeking.as_ref().and_then(|seeking| seeking.first));
         self.consider_founding(out, reunion, prospects)
     }
 

@@ -29,6 +29,7 @@ mod sponsor;
 mod status;
 mod transfer;
 
+pub(crate) use founding::NotUp;
 pub(crate) use join::{Joiner, Prospects, Step};
 pub(crate) use names::NameProbes;
 pub(crate) use reachable::push_unreachable;

@@ -65,7 +65,7 @@ impl Rivals {
 }
 
 /// What this node does about a rival.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is asked at its address who it is.
     Ask(SocketAddr),

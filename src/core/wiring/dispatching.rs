@@ -13,6 +13,7 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
 use crate::incoming::{Answer, Question};
+use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
 use crate::packet::{Introduction, News, Sender, Turn};
@@ -29,7 +30,8 @@ impl Core {
         match (message, member) {
             // Of anybody: what goes with others, questions who somebody is, and all that joining takes.
             (Message::Reply, _) => answer.is_reply = true,
-            (Message::Padding(_), _) => {}
+            // Over a link the second ends it (see `linking`); in a datagram it means nothing.
+            (Message::Padding(_), _) | (Message::Unlink, Some(_)) => {}
             (Message::WhoAreYou { nonce, echo }, _) => {
                 answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.introduce = Some(nonce);
@@ -48,7 +50,7 @@ impl Core {
                 self.on_join(*sender, nonce, record, cookie, answer.seeking.take());
             }
             (Message::ReachMe { nonce, address }, _) => {
-                self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address)
+                self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address);
             }
             (Message::Reached { nonce }, _) => self.on_reached(sender, nonce),
             (Message::Seeking(seeking), _) => answer.seeking = Some(seeking),
@@ -56,23 +58,26 @@ impl Core {
                 answer.founded = Some(founded);
             }
             (Message::Challenge { nonce, cookie }, _) => {
-                self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie)
+                self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie);
             }
             (Message::Welcome { nonce, sponsor, .. }, _) => {
                 self.on_welcome(*sender, nonce, &sponsor, answer.founded.take());
             }
-            (Message::NotUp { nonce, record, .. }, _) => self.on_not_up(*sender, nonce, &record, answer.seeking.take()),
+            (Message::NotUp { nonce, record, .. }, _) => {
+                let (from, seeking) = (sender.from, answer.seeking.take());
+                self.on_not_up(&NotUp { from, nonce, record, seeking });
+            }
             (Message::Refused { nonce, refusal }, _) => self.on_refused(*sender, nonce, refusal),
             (Message::Behind { nonce, incarnation }, _) => self.on_behind(nonce, incarnation),
             (Message::Wait { nonce, wait_ms }, _) => self.joiner.on_wait(&mut self.cx, nonce, wait_ms),
             (Message::Elsewhere { nonce, members }, _) => {
-                self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members)
+                self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members);
             }
             (Message::Page { after, more }, _) if self.joiner.is_pulling_from(*sender) => {
                 self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
             }
             (Message::LeaseUpdate(word), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
-                self.lease_updates.on_update_of_sponsor(&mut self.cx, &word)
+                self.lease_updates.on_update_of_sponsor(&mut self.cx, &word);
             }
             (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
             (Message::HeldStatus { run, incarnation, status, .. }, _)
@@ -94,10 +99,10 @@ impl Core {
                 answer.myself |= self.on_held_status(run, (incarnation, status), age);
             }
             (Message::Digest { buckets }, Some(slot)) => {
-                Gossip::on_digest(&mut outbox!(self), slot, &buckets, answer.way)
+                Gossip::on_digest(&mut outbox!(self), slot, &buckets, answer.way);
             }
             (Message::Want { buckets }, Some(slot)) => {
-                self.gossip.on_want(&mut outbox!(self), slot, &buckets, answer.way)
+                self.gossip.on_want(&mut outbox!(self), slot, &buckets, answer.way);
             }
             (Message::LastHeard { run }, Some(_)) => answer.testimony.extend(self.grounds().last_heard(run)),
             (Message::HeardAt { run, age_ms }, Some(slot)) => self.on_heard_at(slot, run, age_ms),
@@ -105,42 +110,40 @@ impl Core {
             (Message::Confirmed(Confirmation { record }), Some(slot)) => self.on_confirmed(slot, record.0),
             (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
             (Message::Alive { run, sequence }, Some(slot)) => self.on_alive(slot, run, sequence),
-            // Over a link it ends it; in a datagram it means nothing.
-            (Message::Unlink, Some(_)) => {}
             (Message::Unheard, Some(slot)) => self.on_unheard(slot),
             (Message::Election(word), Some(slot)) => {
-                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *word))
+                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *word));
             }
             (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
             (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
             (Message::WhoLeads, Some(slot)) => self.tell_lead(|lead, around| lead.on_who_leads(around, slot)),
             (Message::ElectorateReport(founded), Some(_)) => self.on_electorate_report(sender.run, founded),
             (Message::WantView(want), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, slot, &want))
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, slot, &want));
             }
             (Message::ViewPart(part), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, slot, *part))
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, slot, *part));
             }
             (Message::ChangeVoters(question), Some(slot)) => self.on_change_voters(slot, *sender, &question),
             (Message::VotersChanged(changed), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed))
+                self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed));
             }
             (Message::LeaseUpdate(word), Some(slot)) => self.on_lease_update(slot, &word),
             (Message::Broadcast(broadcast), Some(slot)) => {
-                self.messages.on_broadcast(&mut outbox!(self), slot, &broadcast)
+                self.messages.on_broadcast(&mut outbox!(self), slot, &broadcast);
             }
             (Message::HaveBroadcasts(spans), Some(slot)) => {
-                self.messages.on_have_broadcasts(&mut outbox!(self), slot, &spans)
+                self.messages.on_have_broadcasts(&mut outbox!(self), slot, &spans);
             }
             // One answer for all of the packet.
             (Message::WantBroadcasts(spans), Some(_)) => {
                 answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
             }
             (Message::Letter(letter), Some(slot)) => {
-                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &letter)
+                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &letter);
             }
             (Message::Receipt { number }, Some(slot)) => {
-                self.messages.direct.on_receipt(&mut outbox!(self), slot, number)
+                self.messages.direct.on_receipt(&mut outbox!(self), slot, number);
             }
             (Message::Page { .. }, Some(_)) => self.cx.counters.drop(DropReason::Unasked),
             // What only members may say.

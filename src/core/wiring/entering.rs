@@ -10,7 +10,7 @@ use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Contacted, Receiver};
 use crate::election::{Election, ElectorateReport};
-use crate::joining::{JoinReport, Prospects, Step};
+use crate::joining::{JoinReport, NotUp, Prospects, Step};
 use crate::limits::MIN_PROBE_BYTES;
 use crate::member::{NodeId, Record, Run, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
@@ -86,10 +86,9 @@ impl Core {
     }
 
     /// Takes the answer of a node that is Joining itself.
-    pub(crate) fn on_not_up(&mut self, sender: Sender, nonce: Nonce, record: &Record, seeking: Option<Seeking>) {
+    pub(crate) fn on_not_up(&mut self, answer: &NotUp) {
         let (prospects, waiting) = (self.prospects(), self.sponsor.joiners.all_waiting());
-        let (out, reunion) = (&mut outbox!(self), &mut self.reunion);
-        let step = self.joiner.on_not_up(out, reunion, &waiting, prospects, sender, nonce, record, seeking);
+        let step = self.joiner.on_not_up(&mut outbox!(self), &mut self.reunion, &waiting, prospects, answer);
         self.take_joiner_step(step);
     }
 

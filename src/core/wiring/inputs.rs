@@ -44,10 +44,10 @@ impl Core {
             Input::Worked(_) => {}
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => {
-                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, true)
+                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, true);
             }
             Input::SomeSeedAddresses(addresses) => {
-                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, false)
+                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, false);
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
@@ -136,26 +136,26 @@ impl Core {
             Command::Drain { ticket, is_draining } => self.drain(ticket, is_draining),
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => {
-                self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Add(id)))
+                self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Add(id)));
             }
             Command::RemoveVoter { ticket, id } => self
                 .command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Remove(id))),
             Command::Resign { ticket, to } => {
-                self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to))
+                self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
             }
             Command::ConfirmLeadership { ticket } => {
-                self.command_lead(ticket, |lead, around| lead.confirm(around, ticket))
+                self.command_lead(ticket, |lead, around| lead.confirm(around, ticket));
             }
             Command::ReplaceVoter { ticket, old, new } => {
                 self.command_lead(ticket, |lead, around| {
-                    lead.asked_for_voters(around, ticket, VoterRequest::Replace { old, new })
+                    lead.asked_for_voters(around, ticket, VoterRequest::Replace { old, new });
                 });
             }
             Command::Recover { ticket, voters } => {
-                self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters))
+                self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters));
             }
             Command::FoundAnew { ticket, voters } => {
-                self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters))
+                self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
             }
             Command::TellLease(word) => self.tell_lease_update(word),
             Command::KeepLeaseTerm { lease, term } => self.lease_updates.keep_term(lease, term),

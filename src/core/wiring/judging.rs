@@ -29,7 +29,7 @@ impl Core {
 
     /// Sets the deadlines of a member whose record or last sign has just changed.
     pub(crate) fn watch(&mut self, slot: Slot) {
-        let threshold = self.detector.threshold(self.grounds(), slot);
+        let threshold = self.grounds().threshold(slot);
         let is_owed_heartbeats = self.grounds().is_owed_heartbeats(slot);
         let is_timed = threshold.is_some() || is_owed_heartbeats;
         if !self.view.set_timed(slot, is_timed) && !is_timed {
@@ -113,12 +113,11 @@ impl Core {
         if !self.cx.phase.is_joining() {
             self.paths.mind_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
             let last_sent = self.view.entry(slot).peer.rare().last_sent;
-            match last_sent.map(|sent| sent + period).filter(|due| *due > now) {
-                Some(due) => next = due,
-                None => {
-                    self.gossip_to(slot, Carrier::Heartbeat);
-                    self.gossip.note_heartbeat(slot);
-                }
+            if let Some(due) = last_sent.map(|sent| sent + period).filter(|due| *due > now) {
+                next = due;
+            } else {
+                self.gossip_to(slot, Carrier::Heartbeat);
+                self.gossip.note_heartbeat(slot);
             }
         }
         self.cx.timers.set(Timer::Heartbeat(run), next);

@@ -129,9 +129,7 @@ impl Core {
         let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
         let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
         let slot_of = |run| self.view.slot_of_run(run);
-        let is_silent = |slot: &Slot| {
-            self.detector.threshold(self.grounds(), *slot).is_some_and(|threshold| threshold <= self.cx.now)
-        };
+        let is_silent = |slot: &Slot| self.grounds().threshold(*slot).is_some_and(|threshold| threshold <= self.cx.now);
         let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
         let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
         let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
