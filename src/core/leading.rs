@@ -10,7 +10,7 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
 use crate::election::{
-    Ballot, Election, ElectionMessage, Electorate, ElectorateReport, NumberedView, Term, VoterStandings,
+    Ballot, Context, Election, ElectionMessage, Electorate, ElectorateReport, NumberedView, Term, VoterStandings,
 };
 use crate::leadership::{Lead, OtherElectorate, Step, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
@@ -75,7 +75,12 @@ impl Core {
     pub(crate) fn begin_electing(&mut self, quorum: QuorumInit, random: ChaCha8Rng) {
         let (me, view_interval) = (self.me().id.clone(), self.cx.settings.gossip_interval);
         self.lead = Some(Box::new(Lead::new(quorum, me, view_interval, self.cx.now, random)));
-        self.with_lead(|lead, around| lead.with_election(around, |_, _| ()));
+        self.with_election(|_, _| ());
+    }
+
+    /// Calls the election machine, if leaders are elected here, and does what follows.
+    pub(crate) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
+        self.with_lead(|lead, around| lead.with_election(around, act))
     }
 
     /// Calls the machine, if leaders are elected here, and does what it says.
@@ -174,15 +179,15 @@ impl Core {
     }
 
     pub(crate) fn ballot_stored(&mut self, version: u64) {
-        self.with_lead(|lead, around| lead.ballot_stored(around, version));
+        self.with_election(|election, context| election.stored(context, version));
     }
 
     pub(crate) fn ballot_not_stored(&mut self) {
-        self.with_lead(Lead::ballot_not_stored);
+        self.with_election(Election::store_failed);
     }
 
     pub(crate) fn work_ended(&mut self, term: Term) {
-        self.with_lead(|lead, around| lead.work_ended(around, term));
+        self.with_election(|election, context| election.work_ended(context, term));
     }
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment.
@@ -215,9 +220,11 @@ impl Core {
         self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
     }
 
-    /// Asks for the proof that this node leads now.
+    /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
     pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
-        self.command_lead(ticket, |lead, around| lead.confirm(around, ticket));
+        self.command_lead(ticket, |lead, around| {
+            lead.with_election(around, |election, context| election.confirm(context, ticket));
+        });
     }
 
     /// Takes an operator's command to go on with other voters.
@@ -308,13 +315,5 @@ impl Core {
 
     pub(crate) fn on_voters_changed(&mut self, from: Slot, changed: &VotersChanged) {
         self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, from, changed));
-    }
-}
-
-#[cfg(test)]
-impl Core {
-    /// Plants a bug in the election machine.
-    pub(crate) fn plant(&mut self, flaw: crate::election::flaw::Flaw) {
-        self.with_lead(|lead, around| lead.with_election(around, |election, _| election.plant(flaw)));
     }
 }

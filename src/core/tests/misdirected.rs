@@ -62,7 +62,7 @@ fn two_candidates() -> (Net, Term, Vec<u8>) {
     let (_, before) = leader(&net);
     net.is_lost = Some(|bytes| election_word(bytes).is_some());
     for candidate in [ONE, OTHER] {
-        net.nodes[candidate].core.plant(Flaw::NoQuestions);
+        net.nodes[candidate].core.with_election(|election, _| election.plant(Flaw::NoQuestions));
     }
     net.sent = Some(Vec::new());
     let stands = |net: &Net, node: usize| {
