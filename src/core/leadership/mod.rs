@@ -37,6 +37,8 @@ mod founded;
 mod missing;
 mod other;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
