@@ -123,11 +123,6 @@ impl Lead {
         self.asked_for_voters(around, ticket, VoterRequest::Resign { term, to });
     }
 
-    /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
-    pub(crate) fn confirm(&mut self, around: &mut Surroundings<'_>, ticket: Ticket) {
-        self.with_election(around, |election, context| election.confirm(context, ticket));
-    }
-
     /// Begins another generation of the electorate on an operator's command, since too few of its voters are left.
     pub(crate) fn recover(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.random();

@@ -13,10 +13,22 @@ use super::commands::RemoteCommands;
 use super::steps::{Step, Surroundings};
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output, Reply};
-use crate::election::{Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, LossReason, Roster, Term};
+use crate::election::{Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, LossReason, Roster};
 use crate::limits::HAND_OVER_TIMEOUT;
 use crate::member::{NodeId, Status};
 use crate::view::{Slot, View};
+
+/// What was seen of this node and the members when they were looked at last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    is_up: bool,
+    /// The number of the view's changes.
+    changes: u64,
+    /// The number of live members.
+    live: usize,
+    /// True if all voters that are there drain.
+    all_drain: bool,
+}
 
 /// The machine of elections.
 impl Lead {
@@ -119,18 +131,6 @@ impl Lead {
         }
     }
 
-    pub(crate) fn ballot_stored(&mut self, around: &mut Surroundings<'_>, version: u64) {
-        self.with_election(around, |election, context| election.stored(context, version));
-    }
-
-    pub(crate) fn ballot_not_stored(&mut self, around: &mut Surroundings<'_>) {
-        self.with_election(around, Election::store_failed);
-    }
-
-    pub(crate) fn work_ended(&mut self, around: &mut Surroundings<'_>, term: Term) {
-        self.with_election(around, |election, context| election.work_ended(context, term));
-    }
-
     /// Ends this node's claim if it ran out while this process stood still. Called before any input.
     pub(crate) fn expire_claim(&mut self, around: &mut Surroundings<'_>) {
         if self.claim_until.is_some_and(|until| around.now >= until) {
@@ -144,7 +144,7 @@ impl Lead {
     /// Tells the election machine whether this node is Up, if that has changed. Called after any input.
     pub(crate) fn note_phase(&mut self, around: &mut Surroundings<'_>) {
         let is_up = around.phase.is_up();
-        if std::mem::replace(&mut self.was_up, is_up) == is_up {
+        if std::mem::replace(&mut self.seen.is_up, is_up) == is_up {
             return;
         }
         self.with_election(around, Election::status_changed);
@@ -155,7 +155,7 @@ impl Lead {
 
     /// Takes note of the members, whose table has changed so many times until now. Called after any input.
     pub(crate) fn note_members(&mut self, around: &mut Surroundings<'_>, changes: u64) {
-        if std::mem::replace(&mut self.seen_changes, changes) != changes {
+        if std::mem::replace(&mut self.seen.changes, changes) != changes {
             let draining = self.draining_voters(around.view);
             self.with_election(around, |election, context| {
                 election.note_draining(context, draining);
@@ -165,7 +165,7 @@ impl Lead {
             self.tell_if_all_drain(around);
         }
         let live = around.view.live().len();
-        let is_more = live > std::mem::replace(&mut self.seen_live, live);
+        let is_more = live > std::mem::replace(&mut self.seen.live, live);
         if is_more && self.is_recovered() {
             // Whoever comes back may follow another recovery: the leader is told of again.
             self.relayed.1 = 0;
@@ -181,7 +181,7 @@ impl Lead {
     fn tell_if_all_drain(&mut self, around: &mut Surroundings<'_>) {
         let (there, may_lead) = self.voters_there(around.view).unwrap_or_default();
         let all_drain = there > 0 && may_lead == 0;
-        let did = std::mem::replace(&mut self.all_drain, all_drain);
+        let did = std::mem::replace(&mut self.seen.all_drain, all_drain);
         if all_drain && !did {
             self.raise_alarm(around, Alarm::AllDrain);
         }
@@ -219,7 +219,7 @@ impl Lead {
     /// Tells the election machine that this node leaves, before it ends. A node that leaves a cluster where nobody else
     /// is left goes from Up to its end in one step, so that the machine has not seen that it leaves.
     pub(crate) fn part_from_voters(&mut self, around: &mut Surroundings<'_>) {
-        if around.phase.is_leaving() && self.was_up {
+        if around.phase.is_leaving() && self.seen.is_up {
             self.with_election(around, Election::status_changed);
         }
     }

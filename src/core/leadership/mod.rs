@@ -37,6 +37,8 @@ mod founded;
 mod missing;
 mod other;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +59,7 @@ use crate::timers::Timer;
 use crate::view::View;
 use claims::Known;
 use commands::{Forward, RemoteCommands};
+use electing::Seen;
 use founded::Hearsay;
 use missing::Search;
 pub use other::OtherElectorate;
@@ -109,13 +112,7 @@ pub(crate) struct Lead {
     forwards: BTreeMap<Ticket, Forward>,
     /// Commands that this node was asked to carry out by other members.
     remote_commands: RemoteCommands,
-    /// The number of the view's changes when the machine was told of them last.
-    seen_changes: u64,
-    /// The number of live members that were seen last.
-    seen_live: usize,
-    was_up: bool,
-    /// True if all voters that are there drained when that was looked at last.
-    all_drain: bool,
+    seen: Seen,
     /// The kinds of alarms that were given lately.
     alarms: Recent<&'static str>,
     /// The kinds of failed elections and renewals that were told since a leader's claim was heard.
@@ -163,10 +160,7 @@ impl Lead {
             leave_by: None,
             forwards: BTreeMap::new(),
             remote_commands: RemoteCommands::default(),
-            seen_changes: 0,
-            seen_live: 0,
-            was_up: false,
-            all_drain: false,
+            seen: Seen::default(),
             alarms: Recent::new(NOTICE_INTERVAL, usize::MAX),
             failures_told: BTreeSet::new(),
         }
