@@ -1,4 +1,4 @@
-//! The rules that somebody would notice if they were left out: each is one method, and the method's body is the rule.
+//! The rules that the election rests on: each is one method, and the method's body is the rule.
 //!
 //! [`Sound`] follows all of them. The tests have a type of their own, which leaves out the one that they name; so no
 //! other function is ever read in two versions.
@@ -50,7 +50,7 @@ pub trait Rules: Copy {
 
     /// Begins an attempt to be elected in this term: with questions that move nobody's term. Without it: a returning
     /// voter deposes a healthy leader.
-    fn begin_attempt(self, candidate: &mut Election<Self>, context: &Context<'_>, _term: Term) {
+    fn begin_attempt<R: Rules>(self, candidate: &mut Election<R>, context: &Context<'_>, _term: Term) {
         candidate.stand_on(context);
         candidate.advance(context);
     }
@@ -73,7 +73,7 @@ pub trait Rules: Copy {
 
     /// Takes note that a candidate of this term was refused a vote: that moves no term. Without it: a returning voter
     /// deposes a healthy leader.
-    fn refused(self, _voter: &mut Election<Self>, _context: &Context<'_>, _term: Term) {}
+    fn refused<R: Rules>(self, _voter: &mut Election<R>, _context: &Context<'_>, _term: Term) {}
 
     /// Returns true if a candidate has accepted no less than the voter. Without it: an agreed view is lost.
     fn has_accepted_enough(self, candidate: ViewRef, voter: ViewRef) -> bool {
@@ -133,7 +133,7 @@ pub trait Rules: Copy {
     }
 
     /// Ends the term of a leader whose claim ran out. Without it: a term is led again after others gave it up.
-    fn end_with_claim(self, leader: &mut Election<Self>, context: &Context<'_>, reason: LossReason) {
+    fn end_with_claim<R: Rules>(self, leader: &mut Election<R>, context: &Context<'_>, reason: LossReason) {
         leader.step_down(context, reason);
     }
 
@@ -152,7 +152,7 @@ pub trait Rules: Copy {
 
     /// Gives the claim up of a leader that goes on above its voters: it keeps its promise to itself. Without it: another
     /// one leads while what was led is still ending.
-    fn give_up_to_go_on(self, leader: &mut Election<Self>, context: &Context<'_>) {
+    fn give_up_to_go_on<R: Rules>(self, leader: &mut Election<R>, context: &Context<'_>) {
         leader.give_claim_up(context, LossReason::Superseded);
     }
 

@@ -72,7 +72,7 @@ impl World {
             waited: Duration::ZERO,
             view,
             settings: Settings::default(),
-            reunion: Reunion::new(0, Vec::new()),
+            reunion: Reunion::new(crate::random::stream(1, crate::random::Stream::Reunion), 0, Vec::new()),
             counters: Counters::default(),
             timers: Timers::new(1),
             lead: Lead::new(quorum, id(0), ms(200), Time::ORIGIN, random),

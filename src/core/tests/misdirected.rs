@@ -60,17 +60,11 @@ fn two_candidates() -> (Net, Term, Vec<u8>) {
     let mut net = cluster(3, 3);
     let (_, before) = leader(&net);
     net.is_lost = Some(|bytes| election_word(bytes).is_some());
-<<<<<<< HEAD
     // Their promises end, and nothing that they ask is answered.
     net.run(SECOND * 10);
-=======
-    for candidate in [ONE, OTHER] {
-        net.nodes[candidate].core.with_election(|election, _| election.plant(Flaw::NoQuestions));
-    }
->>>>>>> wa
     net.sent = Some(Vec::new());
     for candidate in [ONE, OTHER] {
-        net.nodes[candidate].core.with_election(Election::stand_with_consent);
+        net.nodes[candidate].core.tell_election(Election::stand_with_consent);
         net.drain(candidate);
     }
     net.run(ms(20));

@@ -7,6 +7,7 @@
 
 use crate::Core;
 use crate::doors::{Command, Input, Output};
+use crate::election::Election;
 use crate::leadership::Lead;
 use crate::limits::MAX_FRAME_BYTES;
 use crate::packet::Way;
@@ -51,10 +52,10 @@ impl Core {
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
-                self.tell_lead(|lead, around| lead.ballot_stored(around, ballot_version));
+                self.tell_election(|election, context| election.stored(context, ballot_version));
             }
-            Input::PersistFailed => self.tell_lead(Lead::ballot_not_stored),
-            Input::WorkEnded { term } => self.tell_lead(|lead, around| lead.work_ended(around, term)),
+            Input::PersistFailed => self.tell_election(Election::store_failed),
+            Input::WorkEnded { term } => self.tell_election(|election, context| election.work_ended(context, term)),
             Input::Link { link, event } => self.link_event(link, event),
         }
         self.note_unreached();
@@ -144,7 +145,9 @@ impl Core {
                 self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
             }
             Command::ConfirmLeadership { ticket } => {
-                self.command_lead(ticket, |lead, around| lead.confirm(around, ticket));
+                self.command_lead(ticket, |lead, around| {
+                    lead.with_election(around, |election, context| election.confirm(context, ticket));
+                });
             }
             Command::ReplaceVoter { ticket, old, new } => {
                 self.command_lead(ticket, |lead, around| {

@@ -9,13 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
-<<<<<<< HEAD:src/core/wiring/leading.rs
-use crate::election::{Ballot, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
-=======
-use crate::election::{
-    Ballot, Context, Election, ElectionMessage, Electorate, ElectorateReport, NumberedView, Term, VoterStandings,
-};
->>>>>>> wa:src/core/leading.rs
+use crate::election::{Ballot, Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
 use crate::leadership::{Lead, OtherElectorate, Step, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Run};
@@ -77,12 +71,12 @@ impl Core {
     pub(crate) fn begin_electing(&mut self, quorum: QuorumInit, random: ChaCha8Rng) {
         let (me, view_interval) = (self.me().id.clone(), self.cx.settings.gossip_interval);
         self.lead = Some(Box::new(Lead::new(quorum, me, view_interval, self.cx.now, random)));
-        self.with_election(|_, _| ());
+        self.tell_election(|_, _| ());
     }
 
-    /// Calls the election machine, if leaders are elected here, and does what follows.
-    pub(crate) fn with_election<T>(&mut self, act: impl FnOnce(&mut Election, &Context<'_>) -> T) -> Option<T> {
-        self.with_lead(|lead, around| lead.with_election(around, act))
+    /// Tells the election something, if leaders are elected here, and does what follows.
+    pub(crate) fn tell_election(&mut self, act: impl FnOnce(&mut Election, &Context<'_>)) {
+        self.tell_lead(|lead, around| lead.with_election(around, act));
     }
 
     /// Calls the machine, if leaders are elected here, and does what it says.
@@ -174,36 +168,6 @@ impl Core {
     pub(crate) fn hand_over(&mut self) -> bool {
         self.with_lead(Lead::hand_over).unwrap_or(false)
     }
-<<<<<<< HEAD:src/core/wiring/leading.rs
-=======
-
-    /// Tells the voters' machine that this node leaves, before it ends.
-    pub(crate) fn part_from_voters(&mut self) {
-        self.with_lead(Lead::part_from_voters);
-    }
-
-    pub(crate) fn ballot_stored(&mut self, version: u64) {
-        self.with_election(|election, context| election.stored(context, version));
-    }
-
-    pub(crate) fn ballot_not_stored(&mut self) {
-        self.with_election(Election::store_failed);
-    }
-
-    pub(crate) fn work_ended(&mut self, term: Term) {
-        self.with_election(|election, context| election.work_ended(context, term));
-    }
-
-    /// Takes note that the process of a member may be gone, and another may be there in a moment.
-    pub(crate) fn voter_may_be_gone(&mut self, run: Run) {
-        self.with_lead(|lead, around| lead.voter_may_be_gone(around, run));
-    }
-
-    /// Takes note that somebody who is not known here sends from this address.
-    pub(crate) fn stranger_is_at(&mut self, address: std::net::SocketAddr) {
-        self.with_lead(|lead, around| lead.stranger_is_at(around, address));
-    }
->>>>>>> wa:src/core/leading.rs
 }
 
 /// Commands.
@@ -214,36 +178,6 @@ impl Core {
             self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
-<<<<<<< HEAD:src/core/wiring/leading.rs
-=======
-
-    /// Takes an operator's command for another electorate.
-    pub(crate) fn asked_for_voters(&mut self, ticket: Ticket, request: VoterRequest) {
-        self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, request));
-    }
-
-    /// Takes an operator's command for another leader.
-    pub(crate) fn asked_to_resign(&mut self, ticket: Ticket, to: Option<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
-    }
-
-    /// Asks for the proof that this node leads now. Only the machine of a leader can give it, whatever phase it is in.
-    pub(crate) fn confirm_leadership(&mut self, ticket: Ticket) {
-        self.command_lead(ticket, |lead, around| {
-            lead.with_election(around, |election, context| election.confirm(context, ticket));
-        });
-    }
-
-    /// Takes an operator's command to go on with other voters.
-    pub(crate) fn recover(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters));
-    }
-
-    /// Takes an operator's command to found an electorate anew, since no voter of the known one is left.
-    pub(crate) fn found_anew(&mut self, ticket: Ticket, voters: Vec<NodeId>) {
-        self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
-    }
->>>>>>> wa:src/core/leading.rs
 }
 
 /// Messages in, and what travels in the packets of others.
@@ -305,14 +239,3 @@ impl Core {
         self.message_lead(DropReason::WrongState, |lead, around| lead.on_change_voters(around, from, run, question));
     }
 }
-<<<<<<< HEAD:src/core/wiring/leading.rs
-
-#[cfg(test)]
-impl Core {
-    /// Calls the election, and does what follows.
-    pub(crate) fn with_election(&mut self, act: impl FnOnce(&mut Election, &crate::election::Context<'_>)) {
-        self.with_lead(|lead, around| lead.with_election(around, |election, context| act(election, context)));
-    }
-}
-=======
->>>>>>> wa:src/core/leading.rs

@@ -1,4 +1,4 @@
-//! The rules that somebody would notice if they were left out: each is one method, and the method's body is the rule.
+//! The rules that claims rest on: each is one method, and the method's body is the rule.
 //!
 //! [`Sound`] follows all of them. The tests have a type of their own, which leaves out the one that they name; so no
 //! other function is ever read in two versions.

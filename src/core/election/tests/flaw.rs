@@ -139,14 +139,13 @@ impl Rules for Planted {
         !self.has(Flaw::FreesWhoIsNeeded) && Sound.is_needed(claimed, without)
     }
 
-    fn begin_attempt(self, candidate: &mut Election<Self>, context: &Context<'_>, term: Term) {
+    fn begin_attempt<R: Rules>(self, candidate: &mut Election<R>, context: &Context<'_>, term: Term) {
         if self.has(Flaw::NoQuestions) {
             candidate.vote_for(candidate.ballot.identity, term);
             candidate.open_poll(term);
             candidate.enter(context, Stage::Vote);
         } else {
-            candidate.stand_on(context);
-            candidate.advance(context);
+            Sound.begin_attempt(candidate, context, term);
         }
     }
 
@@ -162,11 +161,13 @@ impl Rules for Planted {
         self.has(Flaw::ForgottenVote) && term == refused || Sound.may_vote_in(term, refused)
     }
 
-    fn refused(self, voter: &mut Election<Self>, context: &Context<'_>, term: Term) {
+    fn refused<R: Rules>(self, voter: &mut Election<R>, context: &Context<'_>, term: Term) {
         if self.has(Flaw::TermFromRefused) && term > voter.ballot.term {
             voter.step_down(context, LossReason::Superseded);
             (voter.ballot.term, voter.ballot.vote, voter.leader) = (term, None, None);
             voter.persist();
+        } else {
+            Sound.refused(voter, context, term);
         }
     }
 
@@ -216,7 +217,7 @@ impl Rules for Planted {
         if self.has(Flaw::LeaseFromReceipt) { received } else { Sound.claim_begins(sent, received) }
     }
 
-    fn end_with_claim(self, leader: &mut Election<Self>, context: &Context<'_>, reason: LossReason) {
+    fn end_with_claim<R: Rules>(self, leader: &mut Election<R>, context: &Context<'_>, reason: LossReason) {
         if let Role::Leading(leading) = &mut leader.role
             && self.has(Flaw::LeadsOnInItsTerm)
         {
@@ -224,7 +225,7 @@ impl Rules for Planted {
             leading.elected_at = context.now;
             leader.actions.push_back(Action::Lost { term: leading.term, reason: LossReason::QuorumLost });
         } else {
-            leader.step_down(context, reason);
+            Sound.end_with_claim(leader, context, reason);
         }
     }
 
@@ -236,11 +237,12 @@ impl Rules for Planted {
         !self.has(Flaw::StaysBelowItsVoters) && Sound.goes_on_above(lasted, lease, is_busy)
     }
 
-    fn give_up_to_go_on(self, leader: &mut Election<Self>, context: &Context<'_>) {
+    fn give_up_to_go_on<R: Rules>(self, leader: &mut Election<R>, context: &Context<'_>) {
         if self.has(Flaw::FreesItselfToGoOn) {
-            leader.free_myself(context);
+            leader.step_down(context, LossReason::Superseded);
+        } else {
+            Sound.give_up_to_go_on(leader, context);
         }
-        leader.give_claim_up(context, LossReason::Superseded);
     }
 
     fn acknowledged<'ballot>(self, stored: &'ballot Ballot, meant: &'ballot Ballot) -> &'ballot Ballot {
