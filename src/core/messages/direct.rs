@@ -32,10 +32,10 @@ use super::{Numbers, deliver, drop_copy, may_speak, refuse};
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
-use crate::envelope::{MessageId, Payload, Topic};
+use crate::envelope::{MessageId, Payload};
 use crate::limits::{
     LETTER_RETRY, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
-    MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY, SEND_TIMEOUT,
+    MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY,
 };
 use crate::member::{NodeId, Run};
 use crate::packet::{Outbox, Way};
@@ -101,53 +101,8 @@ pub(crate) struct Overdue {
 
 /// Programs' commands.
 impl DirectMessages {
-    /// Sends a message of a program of this node.
+    /// Takes a program's message for the member of this name, and sends it if there is a link.
     pub(super) fn send(
-        &mut self,
-        out: &mut Outbox<'_>,
-        ticket: Ticket,
-        to: &NodeId,
-        topic: Topic,
-        payload: Payload,
-    ) -> Result<Option<Unlinked>, CommandError> {
-        self.submit(out, ticket, to, Purpose::Tell { topic }, payload, SEND_TIMEOUT)
-    }
-
-    /// Sends a request of a program of this node.
-    pub(super) fn request(
-        &mut self,
-        out: &mut Outbox<'_>,
-        ticket: Ticket,
-        to: &NodeId,
-        topic: Topic,
-        payload: Payload,
-        timeout: Duration,
-    ) -> Result<Option<Unlinked>, CommandError> {
-        let timeout = timeout.clamp(Duration::from_millis(1), MAX_REQUEST_TIMEOUT);
-        let within_ms = timeout.as_millis() as u32;
-        self.submit(out, ticket, to, Purpose::Ask { topic, within_ms }, payload, timeout)
-    }
-
-    /// Sends the answer of a program of this node to a request.
-    pub(super) fn answer(
-        &mut self,
-        out: &mut Outbox<'_>,
-        ticket: Ticket,
-        request: MessageId,
-        payload: Payload,
-    ) -> Result<Option<Unlinked>, CommandError> {
-        let now = out.cx.now;
-        let until = self.requests.remove(&request).filter(|until| *until > now);
-        let asker = if request.run == out.cx.run { Some(View::ME) } else { out.view.slot_of_run(request.run) };
-        let (Some(until), Some(asker)) = (until, asker) else {
-            return Err(CommandError::NoSuchRequest { id: request });
-        };
-        let to = out.view.record(asker).id.clone();
-        self.submit(out, ticket, &to, Purpose::Answer { to: request.number() }, payload, until.since(now))
-    }
-
-    /// Takes a message for the member of this name, and sends it if there is a link.
-    fn submit(
         &mut self,
         out: &mut Outbox<'_>,
         ticket: Ticket,
@@ -183,7 +138,7 @@ impl DirectMessages {
         self.pending.insert(number, pending);
         out.cx.counters.messages.sent += 1;
         if slot == View::ME {
-            self.submit_to_myself(out, DirectMessage { number, purpose, payload }, until);
+            self.send_to_myself(out, DirectMessage { number, purpose, payload }, until);
             return Ok(None);
         }
         out.cx.timers.set(Timer::Letter(number), until);
@@ -191,8 +146,26 @@ impl DirectMessages {
         Ok((out.best_way(slot) == Way::Datagrams).then_some(Unlinked { receiver: slot, number }))
     }
 
+    /// Sends the answer of a program of this node to a request.
+    pub(super) fn answer(
+        &mut self,
+        out: &mut Outbox<'_>,
+        ticket: Ticket,
+        request: MessageId,
+        payload: Payload,
+    ) -> Result<Option<Unlinked>, CommandError> {
+        let now = out.cx.now;
+        let until = self.requests.remove(&request).filter(|until| *until > now);
+        let asker = if request.run == out.cx.run { Some(View::ME) } else { out.view.slot_of_run(request.run) };
+        let (Some(until), Some(asker)) = (until, asker) else {
+            return Err(CommandError::NoSuchRequest { id: request });
+        };
+        let to = out.view.record(asker).id.clone();
+        self.send(out, ticket, &to, Purpose::Answer { to: request.number() }, payload, until.since(now))
+    }
+
     /// Takes a message to this very node, which needs no link.
-    fn submit_to_myself(&mut self, out: &mut Outbox<'_>, message: DirectMessage, until: Time) {
+    fn send_to_myself(&mut self, out: &mut Outbox<'_>, message: DirectMessage, until: Time) {
         let number = message.number;
         if let Purpose::Ask { .. } = message.purpose {
             out.cx.timers.set(Timer::Letter(number), until);

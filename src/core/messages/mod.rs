@@ -44,18 +44,20 @@ mod repair;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::{Context, Phase};
 use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, Delivery, Output, Reply, Ticket};
-use crate::limits::MESSAGE_WINDOW;
+use crate::limits::{MAX_REQUEST_TIMEOUT, MESSAGE_WINDOW, SEND_TIMEOUT};
 use crate::packet::{Outbox, Way};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::Slot;
 use crate::window::Window;
-use crate::wire::Letter;
+use crate::wire::{Letter, Purpose};
 
 use allowance::Allowances;
 use broadcast::Spreading;
@@ -128,10 +130,12 @@ impl Messages {
                 (ticket, self.broadcast(out, ticket, topic, payload).map(|()| None))
             }
             Command::Send { ticket, to, topic, payload } => {
-                (ticket, self.direct.send(out, ticket, &to, topic, payload))
+                (ticket, self.direct.send(out, ticket, &to, Purpose::Tell { topic }, payload, SEND_TIMEOUT))
             }
             Command::Request { ticket, to, topic, payload, timeout } => {
-                (ticket, self.direct.request(out, ticket, &to, topic, payload, timeout))
+                let within = timeout.clamp(Duration::from_millis(1), MAX_REQUEST_TIMEOUT);
+                let purpose = Purpose::Ask { topic, within_ms: within.as_millis() as u32 };
+                (ticket, self.direct.send(out, ticket, &to, purpose, payload, within))
             }
             Command::Answer { ticket, request, payload } => (ticket, self.direct.answer(out, ticket, request, payload)),
             Command::Deliver { ticket, direct } => {
