@@ -8,8 +8,8 @@
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
 //! | many silent at once | `partition` |
 //!
-//! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `judging`. A verdict leaves this
-//! room as a record like any other, through `membership`.
+//! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
+//! like any other (see `wiring::merging`).
 //!
 //! Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
 

@@ -4,7 +4,7 @@
 //! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself (three, if it sees
 //! nobody), the most recently lost Down member, and one other Down member in turn. Two halves that declared each other Down find each other again that way: the first packet across is answered by what is
 //! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
-//! told what is held, so that it can refute that, too. Strangers introduce themselves (see `introduction`).
+//! told what is held, so that it can refute that, too. Strangers introduce themselves (see `wiring::entering`).
 //!
 //! Invariants: a few packets in a `retry_interval`, however many are lost; nobody is given up before it is reaped.
 //!

@@ -62,5 +62,5 @@
 mod answer;
 mod questions;
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::{Answer, Beside};
 pub(crate) use questions::Question;

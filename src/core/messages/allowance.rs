@@ -2,7 +2,7 @@
 //! datagrams, whose source can be forged, it fetches less.
 //!
 //! Each member has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what goes beyond it is dropped and
-//! counted. An honest origin is slower than that by its own pace (see `spread`), so a member that exceeds its budget
+//! counted. An honest origin is slower than that by its own pace (see `broadcast`), so a member that exceeds its budget
 //! floods.
 //!
 //! Must not know: the contents of messages.

@@ -2,17 +2,15 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the contents of every packet to a member, and its greatest size | `send` |
+//! | **the outbox**: what it takes to compose packets and to send them, as it is lent | `outbox` |
 //! | a sender's kind: a member, or a stranger that perhaps claims to be one | `senders`; one packet's: `sender`, `way` |
 //! | strangers that proved an address | `introduced` |
 //! | the messages of the packet at hand | `inbox` |
 //! | nonces and cookies: keyed hashes by which an address is proven | `proof` |
-//! | limits on answers to strangers: of an address, and of all; on notices | `rates` |
+//! | limits on answers to strangers: of an address, and of all; on packets of records | `rates`, `pages` |
 //!
-//! Packets that come in are handed to the rooms by `incoming`, which stands above them.
-//!
-//! Owns: sequence numbers of sent packets, the key of nonces and cookies, the limits
-//! on answers to strangers and on notices.
+//! Owns: sequence numbers of sent packets, the key of nonces and cookies, the limits on answers to strangers and on packets of
+//! records.
 //!
 //! Must not know: the effect of a message, or why one is sent.
 

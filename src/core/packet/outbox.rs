@@ -8,7 +8,7 @@
 //!
 //! Invariants: every packet to a member carries the fingerprint; none to an unproven address is larger than a question.
 //!
-//! Must not know: what rooms put into a packet.
+//! Must not know: why something is said.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

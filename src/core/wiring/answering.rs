@@ -32,9 +32,10 @@ impl Core {
         let is_live = self.view.record(slot).status.is_live();
         let differs = is_live && self.gossip.compare(self.cx.now, &self.view, slot, fingerprint);
         let peer = &self.view.entry(slot).peer;
-        let with_updates = differs && !answer.is_reply && is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL);
+        let with_updates =
+            differs && !answer.beside.is_reply && is_due(self.cx.now, peer.rare().last_answer, ANSWER_INTERVAL);
         let mut confirmed: Vec<u64> =
-            answer.confirmed.iter().copied().filter(|hash| answer.held.contains(hash)).collect();
+            answer.owed.confirmed.iter().copied().filter(|hash| answer.owed.held.contains(hash)).collect();
         if !confirmed.is_empty() && !may_confirm(self.cx.phase, &self.view) {
             confirmed.clear();
         }
@@ -43,31 +44,31 @@ impl Core {
             return self.cx.counters.drop(DropReason::RateLimited);
         }
         let is_needed = with_updates
-            || answer.myself
-            || answer.introduce.is_some() && !asks_from_elsewhere
-            || !answer.acks.is_empty()
-            || !answer.testimony.is_empty()
+            || answer.owed.myself
+            || answer.owed.introduce.is_some() && !asks_from_elsewhere
+            || !answer.owed.acks.is_empty()
+            || !answer.owed.testimony.is_empty()
             || !confirmed.is_empty()
             || self.out().must_be_told(slot);
         if !is_needed {
             return;
         }
-        if answer.myself {
+        if answer.owed.myself {
             self.announce_by_calls();
         }
-        let mut packet = self.out().answer_of(slot, sender.bytes, &answer.acks);
-        for testimony in &answer.testimony {
+        let mut packet = self.out().answer_of(slot, sender.bytes, &answer.owed.acks);
+        for testimony in &answer.owed.testimony {
             packet.push(testimony);
         }
         for hash in confirmed {
             packet.push(&Message::Confirmed(Confirmation { record: Nonce(hash) }));
         }
-        if let Some(nonce) = answer.introduce.filter(|_| !asks_from_elsewhere) {
+        if let Some(nonce) = answer.owed.introduce.filter(|_| !asks_from_elsewhere) {
             if !(is_proven && self.me.incarnation.take_introduction(sender.run, self.view.record(slot).address, nonce))
             {
                 packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             }
-        } else if answer.myself {
+        } else if answer.owed.myself {
             self.out().push_update(&mut packet, View::ME);
         }
         if with_updates {
@@ -85,7 +86,7 @@ impl Core {
     fn asks_from_elsewhere(&self, slot: Slot, sender: Sender, answer: &Answer) -> bool {
         sender.way == Way::Datagrams
             && self.view.record(slot).address != sender.from
-            && (answer.introduce.is_some() || answer.introduction.is_some())
+            && (answer.owed.introduce.is_some() || answer.shown.introduction.is_some())
     }
 
     /// Answers a stranger's question by a question: a sender that proves its address by coming back is a stranger no
@@ -94,7 +95,7 @@ impl Core {
         if answer.stranger {
             self.cx.counters.drop(DropReason::UnknownRun);
         }
-        let asked = answer.introduce.or(answer.probed);
+        let asked = answer.owed.introduce.or(answer.owed.probed);
         if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, asked) {
             // A member that called wants to know whether this node is here, where it calls.
             let mut packet = self.out().packet(usize::MAX);
@@ -110,13 +111,13 @@ impl Core {
         let is_of_nobody_known = !matches!(answer.kind, SenderKind::ClaimsMember(_));
         let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
         let is_ignored = answer.stranger && is_of_nobody_known && may_meet;
-        if answer.introduce.is_none() && !is_ignored {
+        if answer.owed.introduce.is_none() && !is_ignored {
             return;
         }
         let is_expected = self.packets.turns.is_expected(self.cx.now, sender.from);
         // A joiner has no record yet by which to introduce itself; but whose address is proven may know its run, as do
         // those whom this node asked before.
-        let is_proven = answer.has_echoed || answer.has_brought_nonce;
+        let is_proven = answer.shown.has_echoed || answer.shown.has_brought_nonce;
         let is_introduction = is_proven && self.cx.phase.is_joining();
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
@@ -127,7 +128,7 @@ impl Core {
         }
         let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
         let mut packet = if may_know { self.out().packet(usize::MAX) } else { self.out().anonymous_packet(usize::MAX) };
-        packet.push(&Message::WhoAreYou { nonce, echo: answer.introduce.or(answer.probed) });
+        packet.push(&Message::WhoAreYou { nonce, echo: answer.owed.introduce.or(answer.owed.probed) });
         if packet.len() > sender.bytes && self.must_be_found() {
             // A bare heartbeat is too short for a question, but its sender looks here if a stranger answers.
             packet = self.out().anonymous_packet(usize::MAX);
@@ -141,7 +142,7 @@ impl Core {
     /// Answers a member that asks whoever is here who that is, at the member's own proven address and bound to its run;
     /// says whether there was anything to answer. The question may be a recording, so that the answer is not larger.
     fn answer_unbound(&mut self, sender: Sender, answer: &Answer) -> bool {
-        let (SenderKind::ClaimsMember(slot), Some(nonce)) = (answer.kind, answer.introduce) else { return false };
+        let (SenderKind::ClaimsMember(slot), Some(nonce)) = (answer.kind, answer.owed.introduce) else { return false };
         let entry = self.view.entry(slot);
         let is_at_home =
             entry.peer.is_proven() && entry.record.address == sender.from && entry.record.run == sender.run;
@@ -177,17 +178,18 @@ impl Core {
     fn answer_proven(&mut self, sender: Sender, answer: &Answer) -> bool {
         let mut packet = self.out().packet(usize::MAX);
         // Also a member that is heard from elsewhere: it reads what is sent there, and may know who this is.
-        let is_introduced = answer.introduction.is_some_and(Introduction::is_proven) || answer.has_brought_nonce;
-        if let Some(nonce) = answer.introduce.filter(|_| answer.has_echoed || is_introduced) {
+        let is_introduced =
+            answer.shown.introduction.is_some_and(Introduction::is_proven) || answer.shown.has_brought_nonce;
+        if let Some(nonce) = answer.owed.introduce.filter(|_| answer.shown.has_echoed || is_introduced) {
             if answer.kind == SenderKind::Stranger {
                 // It may be a voter with an empty disk.
                 self.push_founded(&mut packet);
             }
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
             self.push_word_by_call(&mut packet, sender, answer);
-            push_unreachable(&mut self.out(), &mut packet, sender, answer.kind, answer.advertised, nonce);
+            push_unreachable(&mut self.out(), &mut packet, sender, answer.kind, answer.shown.advertised, nonce);
         }
-        match answer.introduction {
+        match answer.shown.introduction {
             Some(Introduction::Tombstoned { incarnation })
                 if self.packets.turns.take(self.cx.now, Turn::Burial, sender.from) =>
             {
@@ -212,7 +214,7 @@ impl Core {
             _ => {}
         }
         let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
-        if answer.has_echoed && may_meet {
+        if answer.shown.has_echoed && may_meet {
             let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
             packet.push(&Message::WhoAreYou { nonce, echo: None });
         }

@@ -29,42 +29,43 @@ impl Core {
         let member = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining());
         match (message, member) {
             // Of anybody: what goes with others, questions who somebody is, and all that joining takes.
-            (Message::Reply, _) => answer.is_reply = true,
+            (Message::Reply, _) => answer.beside.is_reply = true,
             // Over a link the second ends it (see `linking`); in a datagram it means nothing.
             (Message::Padding(_), _) | (Message::Unlink, Some(_)) => {}
             (Message::WhoAreYou { nonce, echo }, _) => {
-                answer.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
-                answer.introduce = Some(nonce);
+                answer.shown.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
+                answer.owed.introduce = Some(nonce);
             }
             (Message::IAm { nonce, record }, _) => {
-                answer.has_brought_nonce = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
-                answer.advertised = Some(record.address);
-                let is_finder =
-                    answer.has_brought_nonce && answer.founded.is_some() && self.may_be_finder(*sender, &record);
-                answer.introduction = Some(self.on_i_am(*sender, nonce, record));
+                answer.shown.has_brought_nonce = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
+                answer.shown.advertised = Some(record.address);
+                let is_finder = answer.shown.has_brought_nonce
+                    && answer.beside.founded.is_some()
+                    && self.may_be_finder(*sender, &record);
+                answer.shown.introduction = Some(self.on_i_am(*sender, nonce, record));
                 if is_finder && self.must_be_found() {
                     self.joiner.found_by(&mut outbox!(self), &self.reunion, sender.from);
                 }
             }
             (Message::Join { nonce, record, cookie }, _) => {
-                self.on_join(*sender, nonce, record, cookie, answer.seeking.take());
+                self.on_join(*sender, nonce, record, cookie, answer.beside.seeking.take());
             }
             (Message::ReachMe { nonce, address }, _) => {
                 self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address);
             }
             (Message::Reached { nonce }, _) => self.on_reached(sender, nonce),
-            (Message::Seeking(seeking), _) => answer.seeking = Some(seeking),
+            (Message::Seeking(seeking), _) => answer.beside.seeking = Some(seeking),
             (Message::ElectorateReport(founded), _) if self.cx.phase.is_joining() => {
-                answer.founded = Some(founded);
+                answer.beside.founded = Some(founded);
             }
             (Message::Challenge { nonce, cookie }, _) => {
                 self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie);
             }
             (Message::Welcome { nonce, sponsor, .. }, _) => {
-                self.on_welcome(*sender, nonce, &sponsor, answer.founded.take());
+                self.on_welcome(*sender, nonce, &sponsor, answer.beside.founded.take());
             }
             (Message::NotUp { nonce, record, .. }, _) => {
-                let (from, seeking) = (sender.from, answer.seeking.take());
+                let (from, seeking) = (sender.from, answer.beside.seeking.take());
                 self.on_not_up(&NotUp { from, nonce, record, seeking });
             }
             (Message::Refused { nonce, refusal }, _) => self.on_refused(*sender, nonce, refusal),
@@ -74,29 +75,29 @@ impl Core {
                 self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members);
             }
             (Message::Page { after, more }, _) if self.joiner.is_pulling_from(*sender) => {
-                self.on_page(after.as_ref(), answer.last_on_page.take().filter(|_| more));
+                self.on_page(after.as_ref(), answer.beside.last_on_page.take().filter(|_| more));
             }
             (Message::LeaseUpdate(word), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
                 self.lease_updates.on_update_of_sponsor(&mut self.cx, &word);
             }
             (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
             (Message::HeldStatus { run, incarnation, status, .. }, _)
-                if answer.introduction.is_some_and(Introduction::is_unlisted)
+                if answer.shown.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
             {
                 // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.packets.turns.take(self.cx.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
-                    answer.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
+                    answer.owed.myself |= self.on_held_status(run, (incarnation, status), Duration::ZERO);
                 }
             }
             // Of members.
-            (Message::Probe { nonce, .. }, Some(_)) => answer.acks.push(nonce),
+            (Message::Probe { nonce, .. }, Some(_)) => answer.owed.acks.push(nonce),
             (Message::Ack { nonce }, Some(slot)) => self.on_ack(slot, nonce),
             (Message::HeldStatus { run, incarnation, status, age_ms }, Some(_)) => {
                 let age = Duration::from_millis(age_ms);
-                answer.myself |= self.on_held_status(run, (incarnation, status), age);
+                answer.owed.myself |= self.on_held_status(run, (incarnation, status), age);
             }
             (Message::Digest { buckets }, Some(slot)) => {
                 Gossip::on_digest(&mut outbox!(self), slot, &buckets, answer.way);
@@ -104,9 +105,9 @@ impl Core {
             (Message::Want { buckets }, Some(slot)) => {
                 self.gossip.on_want(&mut outbox!(self), slot, &buckets, answer.way);
             }
-            (Message::LastHeard { run }, Some(_)) => answer.testimony.extend(self.grounds().last_heard(run)),
+            (Message::LastHeard { run }, Some(_)) => answer.owed.testimony.extend(self.grounds().last_heard(run)),
             (Message::HeardAt { run, age_ms }, Some(slot)) => self.on_heard_at(slot, run, age_ms),
-            (Message::Confirm(Confirmation { record }), Some(_)) => answer.confirmed.push(record.0),
+            (Message::Confirm(Confirmation { record }), Some(_)) => answer.owed.confirmed.push(record.0),
             (Message::Confirmed(Confirmation { record }), Some(slot)) => self.on_confirmed(slot, record.0),
             (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
             (Message::Alive { run, sequence }, Some(slot)) => self.on_alive(slot, run, sequence),
@@ -137,7 +138,7 @@ impl Core {
             }
             // One answer for all of the packet.
             (Message::WantBroadcasts(spans), Some(_)) => {
-                answer.wants.extend(spans.iter().take(MAX_WANTS - answer.wants.len()));
+                answer.owed.wants.extend(spans.iter().take(MAX_WANTS - answer.owed.wants.len()));
             }
             (Message::Letter(letter), Some(slot)) => {
                 self.messages.on_direct(&mut outbox!(self), slot, answer.way, &letter);
@@ -149,7 +150,7 @@ impl Core {
             // What only members may say.
             (Message::Probe { nonce, .. }, None) => {
                 answer.stranger = true;
-                answer.probed = Some(nonce);
+                answer.owed.probed = Some(nonce);
             }
             (
                 Message::Ack { .. }
@@ -196,8 +197,8 @@ impl Core {
 
     pub(crate) fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
         let from = self.member(sender, answer);
-        if answer.is_page && self.joiner.is_pulling_from(*sender) {
-            answer.last_on_page = Some(news.subject(&self.view).id.clone());
+        if answer.beside.is_page && self.joiner.is_pulling_from(*sender) {
+            answer.beside.last_on_page = Some(news.subject(&self.view).id.clone());
         } else if (from.is_none() || self.cx.phase.is_joining())
             && !self.is_joiner_up(sender, &news)
             && !self.take_objection(sender, &news, answer)
@@ -206,8 +207,8 @@ impl Core {
             return;
         }
         let held = self.learn(news, from);
-        if answer.is_asked_to_confirm {
-            answer.held.extend(held);
+        if answer.beside.is_asked_to_confirm {
+            answer.owed.held.extend(held);
         }
     }
 
@@ -222,7 +223,7 @@ impl Core {
     fn take_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
         let subject = news.subject(&self.view);
         let is_rival = subject.id == self.me().id && subject.run != self.cx.run;
-        answer.introduction.is_some_and(Introduction::is_unlisted)
+        answer.shown.introduction.is_some_and(Introduction::is_unlisted)
             && self.cx.phase.is_up()
             && is_rival
             && self.packets.turns.take(self.cx.now, Turn::Objection, sender.from)

@@ -1,9 +1,9 @@
-//! The way in: each input, timer and command goes to the room that it is for.
+//! The way in: each input, timer and command goes to the machine that it is for.
 //!
 //! Invariants: a pause of this process and a claim that ran out are noticed before any input is looked at; after
 //! [`Output::Stopped`] nothing is taken in.
 //!
-//! Must not know: what the rooms make of it.
+//! Must not know: what the machines make of it.
 
 use crate::Core;
 use crate::doors::{Command, Input, Output};
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// Gossips, and does what each room has to do now and then, for which a timer of its own would be too much.
+    /// Gossips, and does what each machine has to do now and then, for which a timer of its own would be too much.
     fn gossip_tick(&mut self) {
         if self.cx.phase.is_joining() {
             return;

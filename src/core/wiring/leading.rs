@@ -17,7 +17,7 @@ use crate::packet::{Sender, Way};
 use crate::view::Slot;
 use crate::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
-/// What drivers and other rooms ask.
+/// What drivers ask, and other machines.
 impl Core {
     /// Returns the leadership, as far as this node knows.
     pub fn leadership(&self) -> Leadership {

@@ -188,7 +188,7 @@ impl Core {
         }
     }
 
-    /// Tells the other rooms that a link stands.
+    /// Tells the other machines that a link stands.
     fn link_opened(&mut self, run: Run) {
         if let Some(slot) = self.view.slot_of_run(run) {
             self.paths.doubt_datagrams_at_once(&self.cx, &self.view, slot);
@@ -198,7 +198,7 @@ impl Core {
         self.process_answers(run);
     }
 
-    /// Tells the other rooms that an attempt failed.
+    /// Tells the other machines that an attempt failed.
     fn link_failed(&mut self, run: Run, how: Failure, is_first: bool) {
         self.messages.direct.give_up_unlinked(&mut self.cx, &self.view, run);
         match how {

@@ -159,7 +159,7 @@ impl Core {
         }
     }
 
-    /// Tells a live run of another one that takes its name: it gives way (see `joining::rivals`), and would learn of that late,
+    /// Tells a live run of another one that takes its name: it gives way (see `membership::rivals`), and would learn of that late,
     /// since nobody speaks to it any more. Its observers tell it.
     fn tell_replaced(&mut self, slot: Slot, held: &Record, record: &Record) {
         let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;

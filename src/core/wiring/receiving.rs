@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output, Receiver};
-use crate::incoming::Answer;
+use crate::incoming::{Answer, Beside};
 use crate::member::ProtocolRange;
 use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way, brings_proof, sender_kind};
 use crate::view::Slot;
@@ -151,7 +151,7 @@ impl Core {
         }
         let (is_asked_to_confirm, is_page) = (inbox.is_asked_to_confirm(), inbox.is_page());
         let (kind, way) = (sender.kind, sender.way);
-        let mut answer = Answer { is_asked_to_confirm, is_page, ..Answer::new(kind, way) };
+        let mut answer = Answer::new(kind, way, Beside { is_asked_to_confirm, is_page, ..Beside::default() });
         for received in inbox.drain() {
             match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
@@ -166,8 +166,8 @@ impl Core {
                 answer.kind = sender_kind(&self.view, &self.paths, sender.run, way);
             }
         }
-        if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.wants.is_empty()) {
-            self.asked_for_broadcasts(slot, &answer.wants);
+        if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.owed.wants.is_empty()) {
+            self.asked_for_broadcasts(slot, &answer.owed.wants);
         }
         match (self.member(sender, &answer), answer.kind) {
             (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),

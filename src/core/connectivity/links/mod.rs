@@ -5,14 +5,8 @@
 //! TCP is blocked, everything but that signal still works.
 //!
 //! What happens to a link is decided by a machine of its own ([`Links`]): input are events of connections, deadlines and
-//! what the other rooms wish, each with what has to be known of the member at that moment; output are actions, which are
-//! carried out here in order. The machine's page shows its states; its tests need no core.
-//!
-//! ```text
-//!   other rooms ──wishes──▶          ┌─────────┐              ──▶ connections, frames, timers
-//!   the driver  ──frames──▶  input   │ machine │   actions    ──▶ detection: lost, refused, closed unanswered, answers
-//!   timers      ──────────▶          └─────────┘              ──▶ letters and detours: there is a link, or none
-//! ```
+//! what the other machines wish, each with what has to be known of the member at that moment; output are actions, which
+//! `wiring::linking` carries out in order. The machine's page shows its states; its tests need no core.
 //!
 //! Owns: the links to members, and visits to joiners, by number; which of two stays; when the next one is tried. Nobody
 //! else writes any of it.
@@ -33,11 +27,6 @@
 //! | its doors: actions, and scenes that come with inputs | `doors` |
 //! | its table: states and the numbers of links and visits, with asserted invariants | `table` |
 //! | its pauses: how long before which step, and how far spread | `pause` |
-//! | **around it**: what other rooms wish, and what it must know of the member | `wishes` |
-//! | its actions, carried out | `actions` |
-//! | frames in: events of a link and what is said over it | `frames` |
-//! | whether anybody listens at a joiner's address | `visits` |
-//! | packets out by a link | `send` |
 //!
 //! Must not know: what a broken link means (see `detection`), or what is said over one.
 //!
