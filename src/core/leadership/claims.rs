@@ -10,8 +10,8 @@
 //!   (the leader, while it waits for the view that names the voters).
 //!   In a large cluster a few ask and their neighbours learn it from them.
 //!
-//! Reports are believed of any member: a claim names the term and the renewal that a majority acknowledged, and the lease that
-//! it lasts.
+//! Reports are believed of any member: a claim names the term and the renewal that a majority acknowledged, and the lease
+//! that it lasts.
 //!
 //! **Whoever stood still** (its process was stopped, its machine paused) finds news in its socket that was sent while its
 //! leader lived: the ages of it count from the last input before, the earliest time at which it can have come.

@@ -2,12 +2,13 @@
 //!
 //! A node that is to form the first electorate must not do so beside an existing one. So a sponsor tells a joiner what
 //! it knows before it welcomes it, and members look for voters that are missing, which may come back with empty disks
-//! and know each other alone (see `missing`, and `joining::finders`); every member tells it in gossip packets while nobody leads, and when asked who
-//! leads; and configured voters tell each other. Where nothing is known nothing is said, and nobody waits for it.
+//! and know each other alone (see `missing`, and `joining::finders`); every member tells it in gossip packets while
+//! nobody leads, and when asked who leads; and configured voters tell each other. Where nothing is known nothing is said,
+//! and nobody waits for it.
 //!
 //! **Sure** is a node that votes in the electorate, or has learnt an agreed view of it; it keeps on its disk what it is
-//! sure of. **Told** is a node that a member has told that is sure: until that member was removed or is forgotten, or says something
-//! else, no other electorate is formed here. It is one report against none, and yet it counts, since it may be
+//! sure of. **Told** is a node that a member has told that is sure: until that member was removed or is forgotten, or says
+//! something else, no other electorate is formed here. It is one report against none, and yet it counts, since it may be
 //! all that is left of an electorate whose voters have lost their disks, also while that member is restarted. A node with an
 //! old disk may speak of an electorate that is gone: an operator hears which member holds the forming up, and can remove
 //! that member, or have the electorate founded anew. A node that was told passes it on as hearsay, which counts for

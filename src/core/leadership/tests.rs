@@ -1,5 +1,7 @@
 //! The machine's transitions: who is shown as the leader, and what becomes of commands for it.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "known figures")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
