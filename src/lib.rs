@@ -89,7 +89,7 @@
 // | the binary: command line, HTTP, event handlers, configuration | `cli`, `http`, `handlers`, `config` |
 // | JSON, and a client that speaks it | `json`, `client` |
 // | metrics; the log | `metrics`, `journal` |
-// | sealed packets and keys | `seal` |
+// | sealed packets and keys: the crate `headcount-seal` | `seal` |
 // | the simulator | `sim` |
 // | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
@@ -143,7 +143,6 @@ pub mod metrics;
 #[cfg(unix)]
 mod process;
 mod quiet;
-pub mod seal;
 pub mod sim;
 mod store;
 mod text;
@@ -163,6 +162,8 @@ pub use headcount_core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
     StopReason, Tags, Timing,
 };
+#[doc(inline)]
+pub use headcount_seal as seal;
 #[doc(inline)]
 pub use member::Member;
 
