@@ -84,7 +84,7 @@
 // |---|---|
 // | the protocol, without I/O | `core` |
 // | the handle and the driver of the core; what moves bytes; the state on disk | `agent`, `transport`, `store` |
-// | leases in a database | `lease` |
+// | leases in a database; the contender, the crate `headcount-contender` | `lease` |
 // | what a user sees of members and changes | `member`, `event` |
 // | the binary: command line, HTTP, event handlers, configuration | `cli`, `http`, `handlers`, `config` |
 // | JSON, and a client that speaks it | `json`, `client` |

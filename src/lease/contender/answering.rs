@@ -10,9 +10,9 @@ use super::contest::HeldTerm;
 use super::flaw::Flaw;
 use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};
 use super::{Contender, ContenderAlarm, MAX_TERM, Output};
-use crate::core::Time;
-use crate::core::election::{LossReason, claim_of};
-use crate::lease::{Answer, Holder, LeaseName, Outcome, Seen};
+use crate::{Answer, Holder, LeaseName, Outcome, Seen};
+use headcount_core::Time;
+use headcount_core::election::{LossReason, claim_of};
 
 impl Contender {
     /// Takes the answer to the round under way.
@@ -210,7 +210,7 @@ fn fits(flight: &Flight, answer: &Answer) -> bool {
 /// Returns the alarms that this answer raises for an operator.
 fn alarms(
     contest: &mut super::contest::Contest,
-    node: &crate::core::NodeId,
+    node: &headcount_core::NodeId,
     seen: &Seen,
     sent: Time,
     now: Time,

@@ -12,8 +12,8 @@ use super::flaw::{Flaw, Planted};
 use super::history::Taking;
 use super::timing::{MIN_PAUSE, NOTICE_JITTER, TRIES_IN_WHAT_IS_LEFT};
 use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
-use crate::core::Time;
-use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest, Token};
+use crate::{LeaseName, Outcome, Round, Step, StepRequest, Token};
+use headcount_core::Time;
 
 /// A round under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -124,7 +124,7 @@ impl Contender {
                 contest.drawn.forget(token);
             }
             if self.planted.has(Flaw::DeposedByFailure) {
-                contest.lose(crate::core::election::LossReason::Expired);
+                contest.lose(headcount_core::election::LossReason::Expired);
             }
         }
         let at = now + self.pause(now);

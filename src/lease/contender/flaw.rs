@@ -4,7 +4,7 @@
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     /// A claim counts from the receipt of the answer.
     ClaimFromReceipt,
     /// A claim lasts for a whole lease.
@@ -83,20 +83,20 @@ pub(crate) enum Flaw {
 
 /// The rule that is left out, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Planted(#[cfg(test)] Option<Flaw>);
+pub(super) struct Planted(#[cfg(any(test, feature = "planted"))] Option<Flaw>);
 
 impl Planted {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted"))]
     pub(super) fn plant(&mut self, flaw: Flaw) {
         self.0 = Some(flaw);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted"))]
     pub(super) fn has(self, flaw: Flaw) -> bool {
         self.0 == Some(flaw)
     }
 
-    #[cfg(not(test))]
+    #[cfg(not(any(test, feature = "planted")))]
     #[expect(clippy::unused_self, reason = "there is nothing to look at outside of tests")]
     pub(super) const fn has(self, _: Flaw) -> bool {
         false

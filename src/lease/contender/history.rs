@@ -43,9 +43,9 @@ mod leaders;
 use std::time::Duration;
 
 use super::flaw::{Flaw, Planted};
-use crate::core::election::MAX_LEASE;
-use crate::core::{NodeId, Time};
-use crate::lease::{Holder, Seen, Token};
+use crate::{Holder, Seen, Token};
+use headcount_core::election::MAX_LEASE;
+use headcount_core::{NodeId, Time};
 use leaders::{Elsewhere, LEASES_ELSEWHERE, Over};
 
 /// The number of tokens of others that are remembered: a row that shows one of them again is older than what was seen.
@@ -139,7 +139,7 @@ impl LeaseHistory {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted"))]
     pub(super) fn plant(&mut self, planted: Planted) {
         self.planted = planted;
     }

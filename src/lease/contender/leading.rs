@@ -9,8 +9,8 @@ use super::contest::Contest;
 use super::doors::{Claim, Output};
 use super::flaw::Flaw;
 use super::{Contender, LeaseName, Stopping};
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, NodeId, Time};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, NodeId, Time};
 
 impl Contender {
     /// Ends claims whose time is past. Called before any input is looked at: a process that was stopped must not act on

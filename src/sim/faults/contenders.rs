@@ -209,9 +209,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::lease::Flaw;
     use crate::sim::campaign::{Outcome, run_schedule};
     use crate::sim::invariants::{Invariant, LeaseReached};
+    use headcount_contender::flaw::Flaw;
 
     fn number_of(variable: &str) -> Option<u64> {
         std::env::var(variable).ok().and_then(|number| number.parse().ok())

@@ -38,7 +38,7 @@ pub struct Variation {
     pub contenders: usize,
     /// A rule that contenders leave out.
     #[cfg(test)]
-    pub(crate) flaw: Option<crate::lease::Flaw>,
+    pub(crate) flaw: Option<headcount_contender::flaw::Flaw>,
 }
 
 impl Default for Variation {

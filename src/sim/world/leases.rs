@@ -48,7 +48,7 @@ pub struct LeaseOptions {
     pub leases: Vec<LeaseName>,
     /// A rule that all of them leave out.
     #[cfg(test)]
-    pub(crate) flaw: Option<crate::lease::Flaw>,
+    pub(crate) flaw: Option<headcount_contender::flaw::Flaw>,
     /// A planted bug of the database: sweeping frees leases that have expired.
     pub sweeps_free: bool,
 }

@@ -1,7 +1,7 @@
 //! Words, rows and times, one after the other, and the moment from which the lease may be taken.
 
 use super::*;
-use crate::lease::Outcome;
+use crate::Outcome;
 
 const LEASE: Duration = Duration::from_secs(15);
 
