@@ -90,7 +90,7 @@
 // | JSON, and a client that speaks it | `json`, `client` |
 // | metrics; the log | `metrics`, `journal` |
 // | sealed packets and keys: the crate `headcount-seal` | `seal` |
-// | the simulator | `sim` |
+// | the simulator: the crate `headcount-sim` | `sim` |
 // | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
 // | tests of pages | `guide` |
@@ -143,7 +143,6 @@ pub mod metrics;
 #[cfg(unix)]
 mod process;
 mod quiet;
-pub mod sim;
 mod store;
 mod text;
 mod transport;
@@ -164,6 +163,8 @@ pub use headcount_core::{
 };
 #[doc(inline)]
 pub use headcount_seal as seal;
+#[doc(inline)]
+pub use headcount_sim as sim;
 #[doc(inline)]
 pub use member::Member;
 

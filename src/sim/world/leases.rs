@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
-use crate::core::wire::LeaseUpdate;
-use crate::core::{Command, Core, Time};
-use crate::lease::{Contender, ContenderInit, ContenderTiming, LeaseName, Round};
-use crate::sim::happening::Happening;
-use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
-use crate::sim::lease::Database;
-use crate::sim::random::{Purpose, Random, nanos};
+use crate::happening::Happening;
+use crate::invariants::{Finding, LeaseReached, LeaseWatch};
+use crate::lease::Database;
+use crate::random::{Purpose, Random, nanos};
+use headcount_contender::{Contender, ContenderInit, ContenderTiming, LeaseName, Round};
+use headcount_core::wire::LeaseUpdate;
+use headcount_core::{Command, Core, Time};
 use way::Way;
 pub use way::WayFault;
 
