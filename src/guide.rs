@@ -187,7 +187,7 @@ fn is_there(word: &str) -> bool {
     [GUIDE, include_str!("http_reference.md")].iter().any(|page| page.contains(&quoted))
         || keys().any(|key| key.name() == word)
         || Invariant::ALL.iter().any(|promise| format!("{promise:?}") == word)
-        || [include_str!("../Cargo.toml"), include_str!("core/Cargo.toml")]
+        || [include_str!("../Cargo.toml"), include_str!("core/Cargo.toml"), include_str!("seal/Cargo.toml")]
             .iter()
             .any(|packages| packages.contains(&format!("\n{word} = ")))
 }

@@ -84,13 +84,13 @@
 // |---|---|
 // | the protocol, without I/O | `core` |
 // | the handle and the driver of the core; what moves bytes; the state on disk | `agent`, `transport`, `store` |
-// | leases in a database | `lease` |
+// | leases in a database; the contender, the crate `headcount-contender` | `lease` |
 // | what a user sees of members and changes | `member`, `event` |
 // | the binary: command line, HTTP, event handlers, configuration | `cli`, `http`, `handlers`, `config` |
 // | JSON, and a client that speaks it | `json`, `client` |
 // | metrics; the log | `metrics`, `journal` |
-// | sealed packets and keys | `seal` |
-// | the simulator | `sim` |
+// | sealed packets and keys: the crate `headcount-seal` | `seal` |
+// | the simulator: the crate `headcount-sim` | `sim` |
 // | commands that are run; limits of open files; files that are replaced as a whole | `process`, `descriptors`, `files` |
 // | limits of log lines that others cause; when trouble begins and ends; foreign text made safe to show | `quiet`, `trouble`, `text` |
 // | tests of pages | `guide` |
@@ -143,8 +143,6 @@ pub mod metrics;
 #[cfg(unix)]
 mod process;
 mod quiet;
-pub mod seal;
-pub mod sim;
 mod store;
 mod text;
 mod transport;
@@ -163,6 +161,10 @@ pub use headcount_core::{
     DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, OutOfRange, Profile, Run, Settings, Status,
     StopReason, Tags, Timing,
 };
+#[doc(inline)]
+pub use headcount_seal as seal;
+#[doc(inline)]
+pub use headcount_sim as sim;
 #[doc(inline)]
 pub use member::Member;
 

@@ -88,6 +88,8 @@ pub use lease::{DatabaseUrl, LeaseConfig};
 pub use problem::{LoadError, Problem, Source};
 #[cfg(feature = "agent")]
 pub use reload::SettingChange;
+#[cfg(test)]
+pub(crate) use seal::tests::key;
 pub use seal::{KeyFileError, SealConfig};
 pub(crate) use seal::{Reach, ReadKeys, read_key_file};
 #[cfg(feature = "client")]

@@ -136,9 +136,15 @@ impl SealConfig {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::seal::tests::key;
+
+    /// A key of its own for each number.
+    pub(crate) fn key(number: u8) -> Key {
+        let mut bytes = [number; Key::BYTES];
+        bytes[0] = !number;
+        Key::from_bytes(&bytes).expect("not of equal bytes")
+    }
 
     #[test]
     fn keys_are_required_once_there_are_some() {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   contender   decides: what to ask, what an answer is worth, until when a claim holds   (pure: no I/O, no clock)
-//!       │  Round ──▶ Answer            one of each at a time, see `round`
+//!       │  Round ──▶ Answer            one of each at a time, see [`Round`]
 //!     store     asks: SQLite or PostgreSQL carry out a round as one transaction           (no opinion of its own)
 //! ```
 //!
@@ -12,33 +12,21 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
 //! | the form of a database's address, shown without its password | `address` |
-//! | the requests to a store, and its answers; the term, which is the fencing token: one more with each acquisition | `round` |
-//! | … counted up in the transaction that acquires the lease | `store::sqlite::statements`, `store::postgres::statements` |
-//! | one agent's part in it, as a pure machine | `contender` |
+//! | one agent's part in it, as a pure machine; rounds, terms and tokens: the crate `headcount-contender` | `contender` |
+//! | the term is counted up in the transaction that acquires the lease | `store::sqlite::statements`, `store::postgres::statements` |
 //! | SQLite and PostgreSQL, behind one face | `store` |
 //!
 //! Sources: Gray & Cheriton, "Leases" (1989); Kleppmann, "How to do distributed locking" (2016), for fencing tokens.
 
 mod address;
-mod contender;
-mod name;
-mod round;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
-mod token;
 
 pub(crate) use address::without_password;
-#[cfg(test)]
-pub(crate) use contender::flaw::{Flaw, Planted};
-pub use contender::{
-    Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
-    TimingError, TooManyLeases,
+#[doc(inline)]
+pub use headcount_contender::{
+    Answer, Claim, Contender, ContenderAlarm, ContenderInit, ContenderTiming, Holder, LeaseName, MAX_DRAWN,
+    MAX_HEARD_TERM, MAX_LEASES, MAX_TERM, NodeRow, Outcome, Output, Round, Seen, Step, StepRequest, TimingError, Token,
+    TooManyLeases,
 };
-pub use name::LeaseName;
-pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, StepRequest};
-pub use token::Token;
-
-/// The largest number of leases that one agent contends for.
-pub const MAX_LEASES: usize = 64;

@@ -2,7 +2,7 @@
 
 use orion::hazardous::aead::xchacha20poly1305::{Nonce as RawNonce, SecretKey, Tag, XChaCha20Poly1305};
 
-use crate::core::Run;
+use headcount_core::Run;
 
 /// The length of a tag, in bytes.
 pub(super) const TAG_BYTES: usize = 16;

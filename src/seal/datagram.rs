@@ -8,8 +8,8 @@ use super::cipher::{self, Channel, Nonce, TAG_BYTES, push_varint, split_varint};
 use super::key::{Key, KeyId};
 use super::replay::Replays;
 use super::ring::KeyRing;
-use crate::core::Run;
-use crate::core::wire::{Header, VERSION};
+use headcount_core::Run;
+use headcount_core::wire::{Header, VERSION};
 
 /// The bytes of magic, version, mark, cluster and run in a clear packet.
 const CLEAR_BYTES: usize = 16;

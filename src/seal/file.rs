@@ -98,7 +98,7 @@ impl KeyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::tests::key;
+    use crate::tests::key;
 
     #[test]
     fn the_first_key_of_a_file_seals_and_comments_and_empty_lines_are_none() {

@@ -70,7 +70,7 @@ impl Key {
     }
 
     /// Returns the secret bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         self.0.secret.unprotected_as_ref()
     }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(clone.bytes()[31], 31);
         is_overwritten(&clone.to_base64());
         assert!(std::mem::needs_drop::<SecretKey>());
-        let manifest = include_str!("../../Cargo.toml");
+        let manifest = include_str!("Cargo.toml");
         assert!(
             manifest.lines().any(|line| line.starts_with("orion ") && line.contains("\"zeroize\"")),
             "it is not by default"

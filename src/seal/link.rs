@@ -23,8 +23,8 @@ use super::datagram::{FIXED_BYTES, run_in};
 use super::key::{Key, KeyId};
 use super::mode::SealMode;
 use super::ring::KeyRing;
-use crate::core::wire::VERSION;
-use crate::core::{Run, Unopened};
+use headcount_core::wire::VERSION;
+use headcount_core::{Run, Unopened};
 
 /// The bytes that a sealed frame is longer than its contents.
 pub const FRAME_OVERHEAD: usize = KeyId::BYTES + TAG_BYTES;

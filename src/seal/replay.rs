@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::Run;
-use crate::core::window::Window;
+use headcount_core::Run;
+use headcount_core::window::Window;
 
 /// The largest number of windows of runs that are not known.
 pub const MAX_STRANGERS: usize = 8_192;

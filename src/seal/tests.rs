@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::Run;
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::Run;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 
 /// A key of its own for each number.
-pub(crate) fn key(number: u8) -> Key {
+pub(super) fn key(number: u8) -> Key {
     let mut bytes = [number; Key::BYTES];
     bytes[0] = !number;
     Key::from_bytes(&bytes).expect("not of equal bytes")
@@ -192,8 +192,8 @@ fn a_sealed_heartbeat_has_at_most_56_bytes() {
         sealer.seal(&key(1), None, &anonymous()).expect("a packet of ours");
         let header = Header { cluster: Header::cluster_hash(CLUSTER), run: RUN, sequence, fingerprint: 9 };
         let mut packet = PacketBuilder::new(&header, 1_400);
-        let echo = Some(crate::core::wire::Echo { stamp: 3, hold: 4 });
-        packet.push(&Message::Heartbeat(crate::core::wire::Heartbeat { stamp: 1, echo }));
+        let echo = Some(headcount_core::wire::Echo { stamp: 3, hold: 4 });
+        packet.push(&Message::Heartbeat(headcount_core::wire::Heartbeat { stamp: 1, echo }));
         let datagram = sealer.seal(&key(1), None, &packet.finish()).expect("a packet of ours");
         assert!(datagram.len() <= most, "{} bytes at {sequence}", datagram.len());
     }
@@ -213,7 +213,7 @@ fn who_lacks_the_key_is_told_which_before_anything_is_decrypted() {
 fn packets_of_others_are_not_sealed_as_ours() {
     let mut sealer = DatagramSealer::new(RUN, CLUSTER);
     assert_eq!(sealer.seal(&key(1), None, &packet(Run(5), 1, 0)), None);
-    assert_eq!(sealer.seal(&key(1), None, &Packet::refusal(crate::core::ProtocolRange::OURS)), None);
+    assert_eq!(sealer.seal(&key(1), None, &Packet::refusal(headcount_core::ProtocolRange::OURS)), None);
     assert_eq!(sealer.seal(&key(1), None, b"HC"), None);
 }
 

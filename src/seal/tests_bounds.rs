@@ -2,7 +2,7 @@
 
 use super::tests::{CLUSTER, RUN, anonymous, key, opened, receiver, ring};
 use super::*;
-use crate::core::Run;
+use headcount_core::Run;
 
 /// An outsider sends what costs most to look at. A datagram that cannot be whole, or names no key, is not decrypted.
 #[test]

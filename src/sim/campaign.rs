@@ -20,10 +20,10 @@ use super::faults::{DiskFate, Operation, Schedule};
 use super::invariants::{Invariant, LeaseReached, Violation};
 use super::tamper::Tamper;
 use super::world::{Judged, SealCounts, World, WorldOptions};
-use crate::core::election::LeaseTiming;
-use crate::core::limits::FOUNDING_RETRIES;
-use crate::core::{Core, Profile, Settings, StopReason};
 use checks::{check_agreement, check_leadership, check_reach, check_what_is_left};
+use headcount_core::election::LeaseTiming;
+use headcount_core::limits::FOUNDING_RETRIES;
+use headcount_core::{Core, Profile, Settings, StopReason};
 
 /// Quiet time after convergence, through which the running nodes must stay one cluster.
 const QUIET: Duration = Duration::from_secs(8);

@@ -3,8 +3,8 @@
 //!
 //! Must not know: what a contender makes of them.
 
-use crate::core::wire::LeaseUpdate;
-use crate::lease::{Answer, LeaseName};
+use headcount_contender::{Answer, LeaseName};
+use headcount_core::wire::LeaseUpdate;
 
 /// An input of the contender of a process.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use super::happening::Happening;
 use super::network::Nanos;
 use super::streams::ConnectOutcome;
 use super::upheaval::UpheavalContext;
-use crate::core::election::Term;
-use crate::core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
+use headcount_core::election::Term;
+use headcount_core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
 
 /// The port of every simulated node.
 const PORT: u16 = 7117;

@@ -235,8 +235,8 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Profile;
-    use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
+    use crate::scenario::{Scenario, ScenarioOptions, run_scenario};
+    use headcount_core::Profile;
 
     #[test]
     fn the_page_stands_alone_and_names_everything() {

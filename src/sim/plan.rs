@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::network::{Conditions, Latency};
-use crate::core::limits::MAX_VOTERS;
-use crate::core::{OutOfRange, Profile, Settings};
+use headcount_core::limits::MAX_VOTERS;
+use headcount_core::{OutOfRange, Profile, Settings};
 
 /// The events that can be simulated. The table of `scenario/table.rs` has a row for each, at the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

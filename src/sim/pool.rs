@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::core::{Record, RecordPool};
+use headcount_core::{Record, RecordPool};
 
 /// The smallest number of records at which the pool is swept.
 const LEAST_SWEPT: usize = 1_024;
@@ -51,11 +51,11 @@ impl Shelves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{World, WorldOptions};
+    use crate::{World, WorldOptions};
     use std::time::Duration;
 
     fn record(incarnation: u64) -> Record {
-        let world = World::new(WorldOptions::new(1, 1, crate::core::Profile::Local.settings()));
+        let world = World::new(WorldOptions::new(1, 1, headcount_core::Profile::Local.settings()));
         let me = Record::clone(world.core(0).expect("it runs").me());
         Record { incarnation, ..me }
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_world_that_shares_its_records_has_the_same_trace() {
         let trace = |shared| {
-            let options = WorldOptions { shared, ..WorldOptions::new(3, 5, crate::core::Profile::Local.settings()) };
+            let options = WorldOptions { shared, ..WorldOptions::new(3, 5, headcount_core::Profile::Local.settings()) };
             let mut world = World::new(options);
             world.run_for(Duration::from_secs(4));
             world.crash(2);

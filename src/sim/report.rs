@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::plan::{Scenario, ScenarioOptions};
-use crate::core::Profile;
+use headcount_core::Profile;
 
 /// The state of the world at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -28,7 +28,7 @@ pub use super::plan::{Scenario, ScenarioOptions, UnknownScenario, usual_voters};
 use super::report::Report;
 pub use super::report::Sample;
 use super::world::{LeaseOptions, World, WorldOptions};
-use crate::lease::ContenderTiming;
+use headcount_contender::ContenderTiming;
 use stage::Stage;
 pub use stage::{Phase, Progress};
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::network::Nanos;
-use crate::core::LinkId;
+use headcount_core::LinkId;
 
 /// The effect of routers on TCP, apart from the conditions that all packets suffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

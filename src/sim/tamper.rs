@@ -7,8 +7,8 @@
 use std::fmt;
 
 use super::invariants::Observation;
-use crate::core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
-use crate::lease;
+
+use headcount_core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
 
 /// Changes a core's behaviour. The default of every method changes nothing.
 pub trait Tamper: fmt::Debug + Send {
@@ -46,7 +46,7 @@ pub trait Tamper: fmt::Debug + Send {
     }
 
     /// Returns the outputs of a contender for leases that take the place of this one.
-    fn contender(&mut self, node: usize, output: lease::Output) -> Vec<lease::Output> {
+    fn contender(&mut self, node: usize, output: headcount_contender::Output) -> Vec<headcount_contender::Output> {
         let _ = node;
         vec![output]
     }

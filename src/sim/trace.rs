@@ -10,7 +10,7 @@ use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::network::Nanos;
-use crate::core::{Change, ChangeKind, Input, NodeId, Output};
+use headcount_core::{Change, ChangeKind, Input, NodeId, Output};
 
 /// The record of all inputs and outputs of a run.
 pub struct Trace {

@@ -21,8 +21,8 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::core::limits::{ANYBODY_ONE_IN, FLOOD_BATCH};
-use crate::core::{Profile, Settings};
+use headcount_core::limits::{ANYBODY_ONE_IN, FLOOD_BATCH};
+use headcount_core::{Profile, Settings};
 
 /// The goal, and the network in which it is to be met.
 #[derive(Debug, Clone, Copy, PartialEq)]

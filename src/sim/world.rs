@@ -38,8 +38,8 @@ use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
-use crate::core::election::Term;
-use crate::core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
+use headcount_core::election::Term;
+use headcount_core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
 
 mod agreement;
 mod disturbance;

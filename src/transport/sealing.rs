@@ -265,8 +265,8 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::key;
     use crate::core::NodeId;
-    use crate::seal::tests::key;
 
     #[test]
     fn refused_packets_are_counted_each_and_told_of_once_in_a_while() {

@@ -7,9 +7,9 @@ use std::time::{Instant, SystemTime};
 
 use super::rotation::{EXPECTED_BACK, Step, may_come_back};
 use super::*;
+use crate::config::key;
 use crate::core::{LeaveReason, Status};
 use crate::member::Member;
-use crate::seal::tests::key;
 use crate::{Config, Profile};
 
 async fn agent() -> Agent {

@@ -126,7 +126,7 @@ pub(super) fn mode(place: u8) -> SealMode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seal::tests::key;
+    use crate::config::key;
 
     #[test]
     fn words_have_these_bytes_for_ever() {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{MAX_HEARD_TERM, MAX_TERM};
-use crate::core::NodeId;
-use crate::lease::LeaseName;
+use crate::LeaseName;
+use headcount_core::NodeId;
 
 /// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
 /// rate.

@@ -12,9 +12,9 @@ use super::contest::{Contest, HeldTerm};
 use super::rules::Rules;
 use super::timing::{MAX_TOLD_AGAIN, STEP_TOLERANCE, TOLD_AGAIN};
 use super::{Contender, ContenderAlarm, MAX_TERM, Output};
-use crate::core::Time;
-use crate::core::election::LossReason;
-use crate::lease::{Answer, Holder, LeaseName, Outcome, Seen};
+use crate::{Answer, Holder, LeaseName, Outcome, Seen};
+use headcount_core::Time;
+use headcount_core::election::LossReason;
 
 impl<R: Rules> Contender<R> {
     /// Takes the answer to the round under way.
@@ -203,7 +203,7 @@ fn fits(flight: &Flight, answer: &Answer) -> bool {
 /// Returns the alarms that this answer raises for an operator.
 fn alarms<R: Rules>(
     contest: &mut Contest<R>,
-    node: &crate::core::NodeId,
+    node: &headcount_core::NodeId,
     seen: &Seen,
     sent: Time,
     now: Time,

@@ -11,8 +11,8 @@ use super::history::Taking;
 use super::rules::Rules;
 use super::timing::NOTICE_JITTER;
 use super::{Contender, ContenderAlarm, MAX_TERM, Stopping};
-use crate::core::Time;
-use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest, Token};
+use crate::{LeaseName, Outcome, Round, Step, StepRequest, Token};
+use headcount_core::Time;
 
 /// A round under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

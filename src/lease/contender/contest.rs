@@ -9,9 +9,9 @@ use super::drawn::Drawn;
 use super::history::LeaseHistory;
 use super::rules::Rules;
 use super::timing::ContenderTiming;
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, Time};
-use crate::lease::{LeaseName, Token};
+use crate::{LeaseName, Token};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, Time};
 
 /// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 
 use super::alarm::ContenderAlarm;
 use super::timing::ContenderTiming;
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, NodeId, Time};
-use crate::lease::{LeaseName, MAX_LEASES};
+use crate::{LeaseName, MAX_LEASES};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, NodeId, Time};
 
 /// The initial state of a contender.
 #[derive(Debug, Clone, PartialEq, Eq)]

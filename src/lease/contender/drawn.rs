@@ -7,8 +7,8 @@
 //!
 //! Must not know: terms, claims.
 
-use crate::core::Time;
-use crate::lease::Token;
+use crate::Token;
+use headcount_core::Time;
 
 /// The largest number of tokens of one lease that are remembered; the oldest goes first. Far more tries than fit into
 /// one lease.

@@ -43,9 +43,9 @@ mod leaders;
 use std::time::Duration;
 
 use super::rules::Rules;
-use crate::core::election::MAX_LEASE;
-use crate::core::{NodeId, Time};
-use crate::lease::{Holder, Seen, Token};
+use crate::{Holder, Seen, Token};
+use headcount_core::election::MAX_LEASE;
+use headcount_core::{NodeId, Time};
 pub(super) use leaders::Elsewhere;
 use leaders::{LEASES_ELSEWHERE, Over};
 

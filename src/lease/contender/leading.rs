@@ -11,8 +11,8 @@ use super::contest::Contest;
 use super::doors::{Claim, Output};
 use super::rules::Rules;
 use super::{Contender, LeaseName, Stopping};
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, NodeId, Time};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, NodeId, Time};
 
 impl<R: Rules> Contender<R> {
     /// Ends claims whose time is past. Called before any input is looked at: a process that was stopped must not act on

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lease::Token;
+use crate::Token;
 
 /// A seeded generator of tokens and pauses.
 #[derive(Debug, Clone, PartialEq, Eq)]

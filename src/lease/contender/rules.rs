@@ -11,9 +11,9 @@ use super::contest::HeldTerm;
 use super::drawn::Draw;
 use super::history::{Elsewhere, SeenHolder, Taking};
 use super::timing::{ContenderTiming, MIN_PAUSE, TRIES_IN_WHAT_IS_LEFT};
-use crate::core::election::{LossReason, claim_of};
-use crate::core::{NodeId, Time};
-use crate::lease::{Holder, Token};
+use crate::{Holder, Token};
+use headcount_core::election::{LossReason, claim_of};
+use headcount_core::{NodeId, Time};
 
 /// The rules of a contender; the default of each method is the right one.
 pub trait Rules: Copy {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::core::election::{MAX_LEASE, MIN_LEASE, claim_of};
+use headcount_core::election::{MAX_LEASE, MIN_LEASE, claim_of};
 
 /// The shortest pause between two renewals.
 pub(super) const MIN_RENEWAL: Duration = Duration::from_millis(50);

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::core::{Core, MessageId};
-use crate::sim::faults::Talk;
-use crate::sim::invariants::Invariant;
-use crate::sim::network::Conditions;
-use crate::sim::world::World;
+use crate::faults::Talk;
+use crate::invariants::Invariant;
+use crate::network::Conditions;
+use crate::world::World;
+use headcount_core::{Core, MessageId};
 
 /// The time within which a broadcast reaches every node, if it ever does.
 const REACH_WITHIN: Duration = Duration::from_secs(12);

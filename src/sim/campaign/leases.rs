@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::lease::ContenderTiming;
-use crate::sim::faults::Schedule;
-use crate::sim::invariants::Invariant;
-use crate::sim::world::{LeaseOptions, World};
+use crate::faults::Schedule;
+use crate::invariants::Invariant;
+use crate::world::{LeaseOptions, World};
+use headcount_contender::ContenderTiming;
 
 /// The time of peace after which all must agree.
 const QUIET: Duration = Duration::from_secs(8);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::drawing::weighted;
 use super::rows::{Row, row};
 use super::{Operation, Schedule};
-use crate::sim::network::NodeSet;
-use crate::sim::random::{Purpose, Random};
-use crate::sim::world::{WayFault, World};
+use crate::network::NodeSet;
+use crate::random::{Purpose, Random};
+use crate::world::{WayFault, World};
 
 /// One thing that happens to a lease, to its leader, or to the database.
 #[derive(Debug, Clone, PartialEq)]
@@ -209,9 +209,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::lease::Flaw;
-    use crate::sim::campaign::{Outcome, run_schedule};
-    use crate::sim::invariants::{Invariant, LeaseReached};
+    use crate::campaign::{Outcome, run_schedule};
+    use crate::invariants::{Invariant, LeaseReached};
+    use headcount_contender::flaw::Flaw;
 
     fn number_of(variable: &str) -> Option<u64> {
         std::env::var(variable).ok().and_then(|number| number.parse().ok())

@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use super::{DiskFate, Operation, Schedule};
-use crate::sim::network::{Burst, Conditions, Latency, NodeLoss};
-use crate::sim::random::Random;
-use crate::sim::streams::Tcp;
+use crate::network::{Burst, Conditions, Latency, NodeLoss};
+use crate::random::Random;
+use crate::streams::Tcp;
 
 /// The generator's assumptions about the nodes: used only to make schedules that are mostly sensible.
 pub(super) struct AssumedState {
@@ -265,7 +265,7 @@ pub(super) fn weather(random: &mut Random) -> Conditions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::random::Purpose;
+    use crate::random::Purpose;
 
     #[test]
     fn somebody_always_runs() {

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::drawing::{AssumedState, disk_fate, weather, weighted};
 use super::{DiskFate, Operation, Schedule};
-use crate::core::{Profile, Settings};
-use crate::sim::network::{Conditions, CutTraffic, Late, NodeLoss};
-use crate::sim::random::{Purpose, Random};
-use crate::sim::streams::Tcp;
+use crate::network::{Conditions, CutTraffic, Late, NodeLoss};
+use crate::random::{Purpose, Random};
+use crate::streams::Tcp;
+use headcount_core::{Profile, Settings};
 
 /// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Variation {
     pub contenders: usize,
     /// A rule that contenders leave out.
     #[cfg(test)]
-    pub(crate) flaw: Option<crate::lease::Flaw>,
+    pub(crate) flaw: Option<headcount_contender::flaw::Flaw>,
 }
 
 impl Default for Variation {

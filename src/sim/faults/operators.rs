@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::{Operation, Schedule, VoterFault};
-use crate::sim::random::{Purpose, Random};
+use crate::random::{Purpose, Random};
 
 impl Schedule {
     /// Returns the schedule of this seed with this many voters, and with operators.
@@ -45,7 +45,7 @@ fn actions(random: &mut Random, voters: usize, nodes: usize) -> Vec<VoterFault> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::campaign::run_schedule;
+    use crate::campaign::run_schedule;
 
     #[test]
     fn operators_come_to_the_faults_of_the_same_seed() {
@@ -66,7 +66,7 @@ mod tests {
             run_schedule(seed, &Schedule::with_operators(seed, voters), false, None)
         });
         let outcomes: Vec<_> = outcomes.collect();
-        let broken: Vec<_> = outcomes.iter().filter_map(crate::sim::campaign::Outcome::failure).collect();
+        let broken: Vec<_> = outcomes.iter().filter_map(crate::campaign::Outcome::failure).collect();
         for failure in &broken {
             println!("{failure}");
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::drawing::{AssumedState, disk_fate, weather, weighted};
 use super::{DiskFate, Operation, Schedule, Variation};
-use crate::sim::network::CutTraffic;
-use crate::sim::random::{Purpose, Random};
+use crate::network::CutTraffic;
+use crate::random::{Purpose, Random};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The largest number of nodes, those that join later included.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::rows::{Row, row};
 use super::{Operation, Schedule};
-use crate::sim::random::{Purpose, Random};
-use crate::sim::world::World;
+use crate::random::{Purpose, Random};
+use crate::world::World;
 
 /// The key at the beginning, and the one that replaces it.
 const FORMER: u8 = 1;

@@ -7,9 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{DiskFate, Operation};
-use crate::core::{Command, Tags};
-use crate::sim::network::{Conditions, Cut, CutTraffic, NodeLoss, NodeSet};
-use crate::sim::world::World;
+use crate::network::{Conditions, Cut, CutTraffic, NodeLoss, NodeSet};
+use crate::world::World;
+use headcount_core::{Command, Tags};
 
 /// The shortest pause that is counted as a long one: by then the others have forgotten whoever stood still.
 const LONG_PAUSE: Duration = Duration::from_secs(60);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::rows::{Row, row};
 use super::{Operation, Schedule};
-use crate::core::{Command, Payload, Topic};
-use crate::sim::random::{Purpose, Random};
-use crate::sim::world::World;
+use crate::random::{Purpose, Random};
+use crate::world::World;
+use headcount_core::{Command, Payload, Topic};
 
 /// One command of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::campaign::{Outcome, run_schedule};
+    use crate::campaign::{Outcome, run_schedule};
 
     #[test]
     fn talk_comes_to_the_faults_of_the_same_seed_and_prints() {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::drawing::{AssumedState, weighted};
 use super::rows::{Effect, Row, restart, row};
 use super::{DiskFate, Operation, Schedule, Variation};
-use crate::core::Command;
-use crate::sim::network::NodeSet;
-use crate::sim::random::{Purpose, Random};
-use crate::sim::world::World;
+use crate::network::NodeSet;
+use crate::random::{Purpose, Random};
+use crate::world::World;
+use headcount_core::Command;
 
 /// One fault of voters.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,12 +10,12 @@ use super::per_node::PerNode;
 use super::run_checker::{Finding, RunChecker};
 use super::suspicions::Suspicions;
 use super::{Invariant, Observation, Violation};
-use crate::core::election::{Lineage, Term};
-use crate::core::wire::{Message, Packet};
-use crate::core::{CoreInit, Leadership, MessageId, NodeId, Output, Run, StopReason, Tags};
-use crate::sim::network::Nanos;
-use crate::sim::node::Clock;
-use crate::sim::random::nanos;
+use crate::network::Nanos;
+use crate::node::Clock;
+use crate::random::nanos;
+use headcount_core::election::{Lineage, Term};
+use headcount_core::wire::{Message, Packet};
+use headcount_core::{CoreInit, Leadership, MessageId, NodeId, Output, Run, StopReason, Tags};
 
 /// Time for which pages are remembered for the joiners that they were sent to.
 const PAGES_KEPT: Duration = Duration::from_secs(30);

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use super::Invariant;
 use super::per_node::PerNode;
 use super::run_checker::Finding;
-use crate::core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
-use crate::core::wire::{Message, Packet};
-use crate::core::{CoreInit, Leadership, LeadershipState, NodeId, Output, Run};
-use crate::sim::network::Nanos;
-use crate::sim::node::Clock;
+use crate::network::Nanos;
+use crate::node::Clock;
+use headcount_core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
+use headcount_core::wire::{Message, Packet};
+use headcount_core::{CoreInit, Leadership, LeadershipState, NodeId, Output, Run};
 
 /// Watches all elections of a world.
 #[derive(Debug, Default)]

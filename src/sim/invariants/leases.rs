@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use super::Invariant;
 use super::run_checker::Finding;
-use crate::core::Time;
-use crate::core::election::LossReason;
-use crate::lease::{Claim, LeaseName, Outcome, Seen, Token};
-use crate::sim::network::Nanos;
-use crate::sim::node::Clock;
+use crate::network::Nanos;
+use crate::node::Clock;
+use headcount_contender::{Claim, LeaseName, Outcome, Seen, Token};
+use headcount_core::Time;
+use headcount_core::election::LossReason;
 
 /// The time after its end for which a claim may be shown: the rounding of clocks of different rates.
 const ROUNDING: Duration = Duration::from_micros(1);

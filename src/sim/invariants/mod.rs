@@ -31,7 +31,7 @@ pub use leases::LeaseReached;
 pub(crate) use leases::LeaseWatch;
 pub(crate) use run_checker::Finding;
 
-use crate::core::{Core, NodeId, Record};
+use headcount_core::{Core, NodeId, Record};
 
 /// Makes of each row a variant, its name, and a place among all.
 macro_rules! invariants {

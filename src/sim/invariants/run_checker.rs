@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Invariant, Observation, in_short};
-use crate::core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
-use crate::core::wire::{Message, Packet};
-use crate::core::{Change, ChangeKind, CoreInit, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
-use crate::sim::network::Nanos;
+use crate::network::Nanos;
+use headcount_core::limits::{MAX_MEMBERS, MAX_TOMBSTONES};
+use headcount_core::wire::{Message, Packet};
+use headcount_core::{Change, ChangeKind, CoreInit, MessageId, NodeId, Notice, Output, Record, Run, Status, Tags};
 
 /// A broken promise without the node and the time, which the caller knows.
 pub(crate) type Finding = (Invariant, String);
@@ -197,7 +197,7 @@ impl RunChecker {
             // After forgetting all members, the node learns from others which ones are dead, and for how long.
             let is_buried = matches!(record.status, Status::Down | Status::Left(_)) && self.forgot_all_at != Some(now);
             if is_buried && self.buried.len() < MAX_TOMBSTONES {
-                let until = now + crate::sim::random::nanos(reap_after);
+                let until = now + crate::random::nanos(reap_after);
                 self.buried.insert(record.id.clone(), (record.incarnation, until));
             }
             self.fold.remove(&record.id);
@@ -222,7 +222,7 @@ impl RunChecker {
         }
         let (incarnation, until) = self.buried.get(&record.id)?;
         // The node counts by its own clock, which may be wrong by 1 %: the last fiftieth of the time does not count.
-        let margin = crate::sim::random::nanos(self.init.settings.reap_after / 50);
+        let margin = crate::random::nanos(self.init.settings.reap_after / 50);
         (record.incarnation <= *incarnation && now + margin < *until)
             .then(|| (Invariant::NoResurrection, format!("{} was buried as {incarnation}", in_short(record))))
     }

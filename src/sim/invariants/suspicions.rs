@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::run_checker::Finding;
 use super::{Invariant, Observation, in_short};
-use crate::core::{Run, Status};
-use crate::sim::network::Nanos;
-use crate::sim::random::nanos;
+use crate::network::Nanos;
+use crate::random::nanos;
+use headcount_core::{Run, Status};
 
 /// Tolerance beyond the timeout and one part in twenty for slow clocks: views are not looked at at every instant.
 const TOLERANCE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ impl Suspicions {
         stretch: u32,
         well_since: Option<Nanos>,
     ) -> Option<Finding> {
-        let is_suspect = |record: &&std::sync::Arc<crate::core::Record>| record.status == Status::Suspect;
+        let is_suspect = |record: &&std::sync::Arc<headcount_core::Record>| record.status == Status::Suspect;
         let suspects: Vec<_> = observation.records.iter().filter(is_suspect).collect();
         let is_held = |run: Run, incarnation: u64| {
             suspects.iter().any(|record| (record.run, record.incarnation) == (run, incarnation))
@@ -76,7 +76,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::core::{NodeId, Profile, ProtocolRange, Record, Tags};
+    use headcount_core::{NodeId, Profile, ProtocolRange, Record, Tags};
 
     fn record(name: &str, incarnation: u64, status: Status) -> Record {
         Record {

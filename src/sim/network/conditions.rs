@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Nanos;
-use crate::sim::random::{Random, nanos};
+use crate::random::{Random, nanos};
 
 /// One-way latency: `base`, plus up to `jitter`, uniformly; one datagram in a hundred takes up to ten jitters more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

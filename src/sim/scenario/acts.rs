@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::measure;
 use super::outcome::{Failure, Outcome};
 use super::stage::{Stage, patience};
-use crate::core::election::LeaseTiming;
-use crate::core::{Command, Settings};
-use crate::sim::faults::{DiskFate, Operation};
-use crate::sim::random::{Purpose, Random};
-use crate::sim::report::Report;
-use crate::sim::{World, WorldOptions};
+use crate::faults::{DiskFate, Operation};
+use crate::random::{Purpose, Random};
+use crate::report::Report;
+use crate::{World, WorldOptions};
+use headcount_core::election::LeaseTiming;
+use headcount_core::{Command, Settings};
 
 /// Number of nodes that die at once.
 const MASS: usize = 10;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::outcome::Outcome;
 use super::stage::{Stage, patience};
 use super::succession::{Figures, ROUNDS};
-use crate::core::Settings;
-use crate::core::election::LeaseTiming;
-use crate::lease::ContenderTiming;
-use crate::sim::faults::LeaseFault;
-use crate::sim::report::Report;
+use crate::faults::LeaseFault;
+use crate::report::Report;
+use headcount_contender::ContenderTiming;
+use headcount_core::Settings;
+use headcount_core::election::LeaseTiming;
 
 /// Nodes that contend at most: more ask the database for nothing but the same.
 pub(super) const MOST_CONTENDERS: usize = 100;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::acts::settle;
 use super::outcome::Outcome;
 use super::stage::Stage;
-use crate::core::Settings;
-use crate::core::election::LeaseTiming;
-use crate::sim::World;
-use crate::sim::faults::Operation;
-use crate::sim::network::{Burst, Conditions, NodeLoss};
-use crate::sim::report::Report;
+use crate::World;
+use crate::faults::Operation;
+use crate::network::{Burst, Conditions, NodeLoss};
+use crate::report::Report;
+use headcount_core::Settings;
+use headcount_core::election::LeaseTiming;
 
 /// Duration of each cut, and of each time without one, of a link that flips and flops.
 const FLIP_FLOP: Duration = Duration::from_secs(20);

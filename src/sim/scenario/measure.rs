@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::outcome::{Failure, Outcome};
-use crate::core::{ChangeKind, Run};
-use crate::sim::network::Traffic;
-use crate::sim::report::{Alarms, Distribution, Rate, Report};
-use crate::sim::{Sighting, World};
+use crate::network::Traffic;
+use crate::report::{Alarms, Distribution, Rate, Report};
+use crate::{Sighting, World};
+use headcount_core::{ChangeKind, Run};
 
 /// Returns the time from each failure to each observer's first report of it with a change that matches `is_it`.
 fn latencies(world: &World, failures: &[Failure], is_it: impl Fn(ChangeKind) -> bool) -> Vec<Duration> {

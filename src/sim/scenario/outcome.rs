@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::core::Run;
-use crate::sim::World;
+use crate::World;
+use headcount_core::Run;
 
 /// The outcome of a scenario's event.
 #[derive(Default)]

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use crate::core::Settings;
-use crate::sim::World;
-use crate::sim::network::Traffic;
-use crate::sim::report::Sample;
+use crate::World;
+use crate::network::Traffic;
+use crate::report::Sample;
+use headcount_core::Settings;
 
 /// The phases of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::outcome::{Failure, Outcome};
 use super::stage::{Stage, patience};
-use crate::core::Settings;
-use crate::core::election::LeaseTiming;
-use crate::sim::report::{Distribution, Report, Succession};
-use crate::sim::{LeaderNews, World};
+use crate::report::{Distribution, Report, Succession};
+use crate::{LeaderNews, World};
+use headcount_core::Settings;
+use headcount_core::election::LeaseTiming;
 
 /// Number of times that the leader is lost.
 pub(super) const ROUNDS: u32 = 10;

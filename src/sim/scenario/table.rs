@@ -12,13 +12,13 @@ use super::disturbances::{bursts, flip_flop, one_way_loss, six_flips, slow, usua
 use super::outcome::Outcome;
 use super::stage::Stage;
 use super::{contenders, succession};
-use crate::core::Settings;
-use crate::core::election::LeaseTiming;
-use crate::sim::plan::Scenario::{
+use crate::plan::Scenario::{
     self, Bursts, Churn, Contenders, Crash, FlipFlop, Join, LeaderCrash, LeaderPartition, Leave, MassCrash, OneWayLoss,
     Partition, Pause, PowerOff, RestartAll, Slow,
 };
-use crate::sim::report::Report;
+use crate::report::Report;
+use headcount_core::Settings;
+use headcount_core::election::LeaseTiming;
 
 struct Row {
     scenario: Scenario,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sim::scenario::{Scenario, ScenarioOptions, run_scenario};
+use crate::scenario::{Scenario, ScenarioOptions, run_scenario};
 
 fn goal() -> Goal {
     Goal {

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::World;
-use crate::core::{Core, Record, Status};
-use crate::sim::invariants::in_short;
-use crate::sim::node::Node;
-use crate::sim::random::nanos;
+use crate::invariants::in_short;
+use crate::node::Node;
+use crate::random::nanos;
+use headcount_core::{Core, Record, Status};
 
 impl World {
     /// Returns the number of nodes that run, and how many of these are Up and hold the most frequent view.

@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use super::{Event, World};
-use crate::core::Run;
-use crate::sim::network::{Conditions, Cut, CutId, NodeLoss, NodeSet};
-use crate::sim::random::nanos;
-use crate::sim::streams::Tcp;
+use crate::network::{Conditions, Cut, CutId, NodeLoss, NodeSet};
+use crate::random::nanos;
+use crate::streams::Tcp;
+use headcount_core::Run;
 
 /// The end of a disturbance.
 #[derive(Debug, Clone, Copy)]

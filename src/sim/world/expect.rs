@@ -17,11 +17,11 @@ use std::time::Duration;
 use self::cuts::CutWatch;
 use self::deaths::Death;
 use super::{Nanos, World};
-use crate::core::limits::MAX_LINK_BACKOFF;
-use crate::core::{NodeId, Output, Run, StopReason};
-use crate::sim::invariants::Invariant;
-use crate::sim::random::nanos;
-use crate::sim::upheaval::UpheavalContext;
+use crate::invariants::Invariant;
+use crate::random::nanos;
+use crate::upheaval::UpheavalContext;
+use headcount_core::limits::MAX_LINK_BACKOFF;
+use headcount_core::{NodeId, Output, Run, StopReason};
 
 /// Time without an upheaval after which all nodes have learnt all there is to learn.
 const PEACE: Duration = Duration::from_secs(10);

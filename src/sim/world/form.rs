@@ -11,10 +11,10 @@
 use std::net::SocketAddr;
 
 use super::{World, WorldOptions};
-use crate::core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
-use crate::core::{Core, Input, Output, Record, Run, Status};
-use crate::sim::node::address_of;
-use crate::sim::tamper::Tamper;
+use crate::node::address_of;
+use crate::tamper::Tamper;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::{Core, Input, Output, Record, Run, Status};
 
 /// The run of the sponsor, which is never drawn: runs of nodes are random.
 const SPONSOR: Run = Run(u64::MAX);

@@ -22,15 +22,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
-use crate::core::wire::LeaseUpdate;
-use crate::core::{Command, Core, Time};
+use crate::happening::Happening;
+use crate::invariants::{Finding, LeaseReached, LeaseWatch};
+use crate::lease::Database;
+use crate::random::{Purpose, Random, nanos};
 #[cfg(not(test))]
-use crate::lease::Contender;
-use crate::lease::{ContenderInit, ContenderTiming, LeaseName, Round};
-use crate::sim::happening::Happening;
-use crate::sim::invariants::{Finding, LeaseReached, LeaseWatch};
-use crate::sim::lease::Database;
-use crate::sim::random::{Purpose, Random, nanos};
+use headcount_contender::Contender;
+use headcount_contender::{ContenderInit, ContenderTiming, LeaseName, Round};
+use headcount_core::wire::LeaseUpdate;
+use headcount_core::{Command, Core, Time};
 use way::Way;
 pub use way::WayFault;
 
@@ -41,7 +41,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 /// A contender that leaves a rule out, if a test wants it.
 #[cfg(test)]
-type Contender = crate::lease::Contender<crate::lease::Planted>;
+type Contender = headcount_contender::Contender<headcount_contender::flaw::Planted>;
 
 /// The nodes that contend, their leases, and their pace.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub struct LeaseOptions {
     pub leases: Vec<LeaseName>,
     /// A rule that all of them leave out.
     #[cfg(test)]
-    pub(crate) flaw: Option<crate::lease::Flaw>,
+    pub(crate) flaw: Option<headcount_contender::flaw::Flaw>,
     /// A planted bug of the database: sweeping frees leases that have expired.
     pub sweeps_free: bool,
 }

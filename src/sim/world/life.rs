@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
-use crate::core::limits::INCARNATION_STEP;
-use crate::core::wire::Header;
-use crate::core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Status, StopReason, Tags};
-use crate::sim::invariants::Invariant;
-use crate::sim::node::{Clock, Disk, Node, Process, address_of, node_at};
-use crate::sim::pool::Pool;
-use crate::sim::random::nanos;
+use crate::invariants::Invariant;
+use crate::node::{Clock, Disk, Node, Process, address_of, node_at};
+use crate::pool::Pool;
+use crate::random::nanos;
+use headcount_core::limits::INCARNATION_STEP;
+use headcount_core::wire::Header;
+use headcount_core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Status, StopReason, Tags};
 
 /// The wall-clock time at which every simulation begins, in Unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;

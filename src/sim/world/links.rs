@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::disturbance::Undo;
 use super::{Event, Waiting, World};
-use crate::core::LinkId;
-use crate::sim::network::Nanos;
-use crate::sim::random::nanos;
-use crate::sim::streams::{ConnectOutcome, End, Segment, StreamId, Streams, Tcp};
+use crate::network::Nanos;
+use crate::random::nanos;
+use crate::streams::{ConnectOutcome, End, Segment, StreamId, Streams, Tcp};
+use headcount_core::LinkId;
 
 /// An event of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl World {
 
     /// Returns the number of links of a node, by its core's own account.
     pub fn links(&self, node: usize) -> usize {
-        self.core(node).map_or(0, crate::core::Core::open_links)
+        self.core(node).map_or(0, headcount_core::Core::open_links)
     }
 
     fn end_of(&self, node: usize, link: LinkId) -> Option<End> {

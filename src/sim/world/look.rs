@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use super::{Event, World};
-use crate::sim::invariants::Observation;
-use crate::sim::network::Nanos;
-use crate::sim::node::Node;
+use crate::invariants::Observation;
+use crate::network::Nanos;
+use crate::node::Node;
 
 /// The time between two looks.
 pub(super) const COMPARE_EVERY: Duration = Duration::from_millis(250);

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use super::LeaseOptions;
-use crate::core::election::LeaseTiming;
-use crate::core::{Profile, Settings};
-use crate::sim::network::Conditions;
+use crate::network::Conditions;
+use headcount_core::election::LeaseTiming;
+use headcount_core::{Profile, Settings};
 
 /// The properties of a world.
 #[derive(Debug, Clone)]

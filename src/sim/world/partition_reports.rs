@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::World;
-use crate::core::{ChangeKind, NodeId, Output};
-use crate::sim::network::Nanos;
+use crate::network::Nanos;
+use headcount_core::{ChangeKind, NodeId, Output};
 
 /// One node's report of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Event, World};
-use crate::core::Command;
-use crate::sim::network::NodeSet;
-use crate::sim::node::address_of;
+use crate::network::NodeSet;
+use crate::node::address_of;
+use headcount_core::Command;
 
 /// The first number of the addresses that nodes move to.
 const ELSEWHERE: usize = 100_000;

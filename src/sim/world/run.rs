@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::World;
-use crate::sim::random::nanos;
+use crate::random::nanos;
 
 impl World {
     /// Runs until this much time has passed since the start, or a promise is broken.

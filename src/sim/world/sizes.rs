@@ -3,13 +3,13 @@
 //! Must not know: the use of any table.
 
 use super::World;
-use crate::core::Sizes;
-use crate::core::limits::{
+use crate::invariants::Invariant;
+use headcount_core::Sizes;
+use headcount_core::limits::{
     MAX_ADDRESSES_PER_SEED, MAX_ALLOWANCES, MAX_DIRECT_BLOCKS, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES,
     MAX_LETTERS, MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSPREAD,
     MAX_WANTED,
 };
-use crate::sim::invariants::Invariant;
 
 /// Number of timers of one node for itself, however many members there are.
 const OWN_TIMERS: usize = 64;
@@ -35,7 +35,7 @@ impl World {
             return;
         }
         for node in 0..self.nodes.len() {
-            let Some(mut sizes) = self.core(node).map(crate::core::Core::sizes) else { continue };
+            let Some(mut sizes) = self.core(node).map(headcount_core::Core::sizes) else { continue };
             if let Some(tamper) = &mut self.tamper {
                 tamper.sizes(node, &mut sizes);
             }

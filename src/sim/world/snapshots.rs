@@ -5,8 +5,8 @@
 //! Must not know: what becomes of it.
 
 use super::World;
-use crate::core::{Core, LinkId};
-use crate::sim::node::{Disk, Waiting};
+use crate::node::{Disk, Waiting};
+use headcount_core::{Core, LinkId};
 
 /// The memory of a process.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Event, Nanos, World};
-use crate::core::election::{Ballot, Election, Electorate, Identity, LeaderPolicy, LossReason, Term};
-use crate::core::{Core, Input, NodeId, Output, QuorumInit};
-use crate::sim::node::Process;
-use crate::sim::random::nanos;
+use crate::node::Process;
+use crate::random::nanos;
+use headcount_core::election::{Ballot, Election, Electorate, Identity, LeaderPolicy, LossReason, Term};
+use headcount_core::{Core, Input, NodeId, Output, QuorumInit};
 
 /// News of a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl World {
         let is_up = |process: &&Process| process.core.is_up() && !process.paused;
         let ballots = || {
             let elections = self.running().filter(is_up).filter_map(|process| process.core.election());
-            elections.map(crate::core::election::Election::ballot)
+            elections.map(headcount_core::election::Election::ballot)
         };
         let Some(newest) = ballots().filter_map(|ballot| ballot.accepted.as_ref()).max_by_key(|view| view.reference())
         else {

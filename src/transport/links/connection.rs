@@ -350,8 +350,8 @@ mod tests {
     use super::super::queues::{self, Announced, Outgoing};
     use super::super::tests::{KEEPALIVE, journal};
     use super::*;
+    use crate::config::key;
     use crate::core::Run;
-    use crate::seal::tests::key;
     use crate::seal::{KeyRing, SealMode};
     use crate::transport::sealing::SealPolicy;
 

@@ -10,9 +10,9 @@ use super::GREETING_TIMEOUT;
 use super::connection::MAX_GREETING_BYTES;
 use super::tests::{OPENED, journal, links_sealed, next, taken, time_of};
 use super::*;
+use crate::config::key;
 use crate::core::limits::{LINK_TIMEOUT, MAX_FRAME_BYTES};
 use crate::core::{Run, Unopened};
-use crate::seal::tests::key;
 use crate::seal::{KeyRing, SealMode, turned_down};
 use crate::transport::sealing::SealPolicy;
 

@@ -1,7 +1,7 @@
 //! One keeper: steps on the disk, files that others write, turns, and requests that come late.
 
 use super::*;
-use crate::seal::tests::key;
+use crate::config::key;
 
 fn reach(bound: &str) -> Reach {
     let cluster = NodeId::new(crate::config::DEFAULT_CLUSTER).expect("a name");

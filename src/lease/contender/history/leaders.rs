@@ -6,9 +6,9 @@
 //! Must not know: when a lease is taken.
 
 use super::{LeaseHistory, SeenHolder};
-use crate::core::{NodeId, Time};
-use crate::lease::Seen;
-use crate::lease::contender::rules::Rules;
+use crate::Seen;
+use crate::rules::Rules;
+use headcount_core::{NodeId, Time};
 
 /// The number of leases for which a leader by another database is waited for after its last word, if the store knows its
 /// term or a higher one: one until its own database gives the lease to another node, and one more to hear of that one.
@@ -39,7 +39,7 @@ pub(super) struct Over {
 impl<R: Rules> LeaseHistory<R> {
     /// Returns true if this leader was heard before, and the store that was asked since then does not know it, or shows
     /// a row of it that has stood still for a whole lease.
-    pub(in crate::lease::contender) fn is_contradicted(&self, term: u64, leader: &NodeId) -> bool {
+    pub(crate) fn is_contradicted(&self, term: u64, leader: &NodeId) -> bool {
         let is_this = |elsewhere: &Elsewhere| elsewhere.node == *leader && elsewhere.term == term;
         let stands = |last_seen: &SeenHolder| last_seen.left.2 >= last_seen.first + last_seen.lease;
         self.elsewhere.as_ref().is_some_and(|elsewhere| is_this(elsewhere) && elsewhere.is_contradicted)
@@ -47,7 +47,7 @@ impl<R: Rules> LeaseHistory<R> {
     }
 
     /// Returns the leader that was heard, that the store has not shown, and that is still waited for.
-    pub(in crate::lease::contender) fn waits_for(&self, now: Time) -> Option<&NodeId> {
+    pub(crate) fn waits_for(&self, now: Time) -> Option<&NodeId> {
         self.elsewhere_until().filter(|until| now < *until)?;
         self.elsewhere.as_ref().map(|elsewhere| &elsewhere.node)
     }
@@ -56,7 +56,7 @@ impl<R: Rules> LeaseHistory<R> {
     /// waited for no more if the store shows a holder in a later term that has moved since: then its word was a late one,
     /// most likely, and not of another database, where a successor would have to be heard first. A row that stands still
     /// says nothing: its holder may be long dead, while this node stands still and its claim does not end.
-    pub(in crate::lease::contender) fn forget_gone(&mut self, now: Time, node: &NodeId) {
+    pub(crate) fn forget_gone(&mut self, now: Time, node: &NodeId) {
         let Some(shown) = &self.last_seen else { return };
         let (rules, longest) = (self.rules, self.longest);
         self.elsewhere.take_if(|elsewhere| {

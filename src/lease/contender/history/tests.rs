@@ -1,8 +1,8 @@
 //! Words, rows and times, one after the other, and the moment from which the lease may be taken.
 
 use super::*;
-use crate::lease::Outcome;
-use crate::lease::contender::flaw::{Flaw, Planted};
+use crate::Outcome;
+use crate::flaw::{Flaw, Planted};
 
 const LEASE: Duration = Duration::from_secs(15);
 

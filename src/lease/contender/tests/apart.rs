@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::directed::{LEASE, RENEWAL, SECOND, own_claim, usual};
 use super::world::name;
-use crate::core::Time;
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::{ContenderInit, Output};
-use crate::lease::{LeaseName, Round, Step, StepRequest, Token};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::tests::Contender;
+use crate::{ContenderInit, Output};
+use crate::{LeaseName, Round, Step, StepRequest, Token};
+use headcount_core::Time;
 
 /// Two nodes that gossip with each other and ask two databases, and a node more at the second one.
 struct Apart {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::directed::{RENEWAL, SECOND, alone, alone_above, outputs, own_claim, usual};
-use crate::core::Time;
-use crate::lease::contender::Output;
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::{LeaseName, StepRequest};
-use crate::sim::lease::Database;
+use crate::Output;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::{LeaseName, StepRequest};
+use headcount_core::Time;
 
 /// Returns the term in which a lease of an empty database is led where voters led up to term 6, and the alarms raised.
 fn first_term_after_voters(flaw: Option<Flaw>) -> (u64, usize) {

@@ -9,9 +9,9 @@ use rand::seq::IndexedRandom;
 
 use super::watch::Reached;
 use super::world::{MS, Nanos, Network, World, name};
-use crate::lease::LeaseName;
-use crate::lease::contender::ContenderTiming;
-use crate::lease::contender::flaw::Flaw;
+use crate::ContenderTiming;
+use crate::LeaseName;
+use crate::flaw::Flaw;
 
 /// The number of faults in a run.
 const STRIKES: u32 = 30;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::world::{MS, Nanos, World, name};
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, Time};
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::{ContenderAlarm, ContenderInit, ContenderTiming, Output};
-use crate::lease::{LeaseName, Outcome, Round, Step, StepRequest};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::tests::Contender;
+use crate::{ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use crate::{LeaseName, Outcome, Round, Step, StepRequest};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, Time};
 
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 pub(super) const RENEWAL: Duration = Duration::from_secs(5);

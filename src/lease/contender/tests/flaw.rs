@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::core::election::LossReason;
-use crate::core::{NodeId, Time};
-use crate::lease::contender::contest::HeldTerm;
-use crate::lease::contender::drawn::Draw;
-use crate::lease::contender::history::{Elsewhere, SeenHolder, Taking};
-use crate::lease::contender::rules::{Rules, Sound};
-use crate::lease::contender::{Contender, ContenderInit, ContenderTiming};
-use crate::lease::{Holder, Token};
+use crate::contest::HeldTerm;
+use crate::drawn::Draw;
+use crate::history::{Elsewhere, SeenHolder, Taking};
+use crate::rules::{Rules, Sound};
+use crate::{Contender, ContenderInit, ContenderTiming};
+use crate::{Holder, Token};
+use headcount_core::election::LossReason;
+use headcount_core::{NodeId, Time};
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     /// A claim counts from the receipt of the answer.
     ClaimFromReceipt,
     /// A claim lasts for a whole lease.
@@ -92,7 +92,7 @@ pub(crate) enum Flaw {
 
 /// All rules but the one that is left out, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Planted(Option<Flaw>);
+pub struct Planted(Option<Flaw>);
 
 impl Planted {
     fn has(self, flaw: Flaw) -> bool {
@@ -108,12 +108,12 @@ impl From<Option<Flaw>> for Planted {
 
 impl Contender<Planted> {
     /// Creates a contender that leaves this rule out.
-    pub(crate) fn planted(init: ContenderInit, now: Time, flaw: Option<Flaw>) -> Self {
+    pub fn planted(init: ContenderInit, now: Time, flaw: Option<Flaw>) -> Self {
         Self::by_rules(Planted(flaw), init, now)
     }
 
     /// Leaves a rule out from now on.
-    pub(crate) fn plant(&mut self, flaw: Flaw) {
+    pub fn plant(&mut self, flaw: Flaw) {
         self.rules = Planted(Some(flaw));
         for contest in self.contests.values_mut() {
             contest.history.rules = self.rules;

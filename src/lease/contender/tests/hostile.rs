@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::world::name;
-use crate::core::Time;
-use crate::lease::contender::timing::MAX_TOLD_AGAIN;
-use crate::lease::contender::{
-    Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output,
-};
-use crate::lease::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, StepRequest, Token};
+use crate::timing::MAX_TOLD_AGAIN;
+use crate::{Answer, Holder, LeaseName, MAX_LEASES, Outcome, Round, Seen, StepRequest, Token};
+use crate::{Contender, ContenderAlarm, ContenderInit, ContenderTiming, MAX_DRAWN, MAX_HEARD_TERM, MAX_TERM, Output};
+use headcount_core::Time;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
@@ -180,7 +178,7 @@ fn an_agent_contends_for_so_many_leases_and_no_more() {
 #[test]
 fn so_many_leases_are_told_of_again_at_one_time_and_the_others_next() {
     let mut contender = contender(MAX_LEASES);
-    let mut database = crate::sim::lease::Database::new();
+    let mut database = crate::database::Database::new();
     let mut told = Vec::new();
     for third in 0..5 {
         let now = Time::ORIGIN + LEASE / 3 * third;

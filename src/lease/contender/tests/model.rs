@@ -14,12 +14,12 @@ use rand_chacha::ChaCha8Rng;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::world::name;
-use crate::core::Time;
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::{ContenderInit, ContenderTiming, Output};
-use crate::lease::{Answer, LeaseName, Outcome, Round};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::tests::Contender;
+use crate::{Answer, LeaseName, Outcome, Round};
+use crate::{ContenderInit, ContenderTiming, Output};
+use headcount_core::Time;
 
 const CONTENDERS: usize = 3;
 const LEASE: Duration = Duration::from_millis(600);

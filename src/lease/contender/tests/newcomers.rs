@@ -2,12 +2,12 @@
 
 use super::directed::{LEASE, RENEWAL, SECOND, alone, outputs, own_claim, usual};
 use super::world::name;
-use crate::core::Time;
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::{ContenderAlarm, Output};
-use crate::lease::{LeaseName, StepRequest};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::tests::Contender;
+use crate::{ContenderAlarm, Output};
+use crate::{LeaseName, StepRequest};
+use headcount_core::Time;
 
 /// Has a newcomer come to a database that was emptied, and hear of term 5 a while later; returns the terms in which it
 /// led at once, and at the end.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::directed::{LEASE, RENEWAL, SECOND, alone, led, outputs, usual};
 use super::world::{World, name};
-use crate::core::election::LossReason;
-use crate::core::{LeadershipState, Time};
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::{ContenderAlarm, Output};
-use crate::lease::{LeaseName, Round, StepRequest};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::tests::Contender;
+use crate::{ContenderAlarm, Output};
+use crate::{LeaseName, Round, StepRequest};
+use headcount_core::election::LossReason;
+use headcount_core::{LeadershipState, Time};
 
 #[test]
 fn a_lease_that_was_removed_is_led_above_its_old_term_although_the_database_is_an_empty_one_by_then() {

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use super::world::World;
-use crate::core::Time;
-use crate::core::election::LossReason;
-use crate::lease::contender::Claim;
-use crate::lease::{Answer, LeaseName, Outcome, Token};
+use crate::Claim;
+use crate::{Answer, LeaseName, Outcome, Token};
+use headcount_core::Time;
+use headcount_core::election::LossReason;
 
 /// The time for which a claim may still be shown after its end: the rounding of clocks of different rates.
 const ROUNDING: Duration = Duration::from_micros(1);

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use crate::core::Durable;
-use crate::sim::node::Stored;
-use crate::sim::world::{Event, World};
+use crate::node::Stored;
+use crate::world::{Event, World};
+use headcount_core::Durable;
 
 /// Time that a writer waits before it tries again after a full disk failed a write.
 const REWRITE: Duration = Duration::from_millis(100);

@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Event, Waiting, World};
-use crate::core::{Command, Input, LinkEvent, Output, Run};
-use crate::sim::invariants::Invariant;
-use crate::sim::node::Stored;
-use crate::sim::streams::ConnectOutcome;
+use crate::invariants::Invariant;
+use crate::node::Stored;
+use crate::streams::ConnectOutcome;
+use headcount_core::{Command, Input, LinkEvent, Output, Run};
 
 /// Number of wake-ups at one instant after which a core counts as stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Before;
-use crate::core::wire::Packet;
-use crate::core::{Change, ChangeKind, NodeId, Output, Receiver};
-use crate::sim::invariants::Invariant;
-use crate::sim::network::Arrival;
-use crate::sim::node::Node;
-use crate::sim::world::{Event, Sighting, World};
+use crate::invariants::Invariant;
+use crate::network::Arrival;
+use crate::node::Node;
+use crate::world::{Event, Sighting, World};
+use headcount_core::wire::Packet;
+use headcount_core::{Change, ChangeKind, NodeId, Output, Receiver};
 
 /// The largest number of datagrams of one node in a quarter of a second, for each node there is; more are a storm.
 const MAX_PACKETS_PER_NODE: u64 = 100;
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Begins to count the datagrams of all nodes anew.
-    pub(in crate::sim::world) fn forget_traffic(&mut self) {
+    pub(crate) fn forget_traffic(&mut self) {
         for node in 0..self.nodes.len() {
             self.nodes[node].packets_before = self.network.sent(node).packets;
         }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Due, PEACE};
-use crate::core::limits::MIN_PARTITION;
-use crate::core::{ChangeKind, DetectionMethod, NodeId, Output};
-use crate::sim::invariants::Invariant;
-use crate::sim::network::Nanos;
-use crate::sim::random::nanos;
-use crate::sim::world::{Event, World};
+use crate::invariants::Invariant;
+use crate::network::Nanos;
+use crate::random::nanos;
+use crate::world::{Event, World};
+use headcount_core::limits::MIN_PARTITION;
+use headcount_core::{ChangeKind, DetectionMethod, NodeId, Output};
 
 /// A cut whose reports are being collected.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct CutWatch {
 
 impl World {
     /// Expects that a cut of some nodes from all others is known and reported in time.
-    pub(in crate::sim::world) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
+    pub(crate) fn expect_partition(&mut self, side: &[usize], lasting: Option<Duration>) {
         self.upheaval(true);
         if !self.options.timely {
             return;
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Takes note of a node's reports about a cut that is being watched.
-    pub(in crate::sim::world) fn compare_with_expectations(&mut self, node: usize, output: &Output) {
+    pub(crate) fn compare_with_expectations(&mut self, node: usize, output: &Output) {
         let upheavals = self.expectations.upheavals;
         let Some(watch) = self.expectations.cut.as_mut().filter(|watch| watch.upheavals == upheavals) else { return };
         match output {

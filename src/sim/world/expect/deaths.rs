@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use super::{Due, LINKS_PEACE, PEACE};
-use crate::core::{NodeId, Run};
-use crate::sim::invariants::Invariant;
-use crate::sim::network::Nanos;
-use crate::sim::node::PlannedDeath;
-use crate::sim::random::nanos;
-use crate::sim::world::{Event, World};
+use crate::invariants::Invariant;
+use crate::network::Nanos;
+use crate::node::PlannedDeath;
+use crate::random::nanos;
+use crate::world::{Event, World};
+use headcount_core::{NodeId, Run};
 
 /// "A crash is known within a second".
 const CRASH_KNOWN: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Expects the death of a process, by a crash or with its host, to be known in time.
-    pub(in crate::sim::world) fn expect_death(&mut self, node: usize, is_silent: bool) {
+    pub(crate) fn expect_death(&mut self, node: usize, is_silent: bool) {
         let Some(process) = self.nodes[node].process.as_ref() else { return };
         let (run, is_up) = (process.run, process.core.is_up());
         self.upheaval(false);
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// Takes note that a node is Up or not.
-    pub(in crate::sim::world) fn note_up(&mut self, node: usize) {
+    pub(crate) fn note_up(&mut self, node: usize) {
         let now = self.now;
         let place = &mut self.nodes[node];
         let Some(process) = place.process.as_mut() else { return };
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Kills a process that was to die soon after it became Up.
-    pub(in crate::sim::world) fn perish(&mut self, node: usize) {
+    pub(crate) fn perish(&mut self, node: usize) {
         let Some(PlannedDeath { began, .. }) = self.nodes[node].doomed.take() else { return };
         let Some(run) = self.nodes[node].running().map(|process| process.run) else { return };
         let is_alone = self.expectations.upheavals == began.upheavals;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::super::{ElectionSighting, LeaderNews, World};
 use super::{Contender, LeaseEvent};
-use crate::core::election::Term;
-use crate::core::wire::LeaseUpdate;
-use crate::core::{Command, NodeId, Status, Time};
-use crate::lease::{Answer, LeaseName, Output, Seen};
-use crate::sim::happening::Happening;
-use crate::sim::network::Nanos;
-use crate::sim::random::nanos;
-use crate::sim::world::{Event, Waiting};
+use crate::happening::Happening;
+use crate::network::Nanos;
+use crate::random::nanos;
+use crate::world::{Event, Waiting};
+use headcount_contender::{Answer, LeaseName, Output, Seen};
+use headcount_core::election::Term;
+use headcount_core::wire::LeaseUpdate;
+use headcount_core::{Command, NodeId, Status, Time};
 
 /// Within this time after word of a new leader all look who it is, as agents do.
 const MOST_LOOK_SPREAD: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const LEAST_NAP: Nanos = 1_000;
 
 impl World {
     /// Takes what happens to the contender of a process that runs.
-    pub(in crate::sim::world) fn happens(&mut self, node: usize, what: Happening) {
+    pub(crate) fn happens(&mut self, node: usize, what: Happening) {
         if self.agent(node).is_none() {
             return;
         }

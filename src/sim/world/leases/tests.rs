@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use super::LeaseOptions;
-use crate::lease::{ContenderTiming, Flaw, LeaseName};
-use crate::sim::campaign::campaign_settings;
-use crate::sim::faults::LeaseFault;
-use crate::sim::invariants::Invariant;
-use crate::sim::world::{World, WorldOptions};
+use crate::campaign::campaign_settings;
+use crate::faults::LeaseFault;
+use crate::invariants::Invariant;
+use crate::world::{World, WorldOptions};
+use headcount_contender::flaw::Flaw;
+use headcount_contender::{ContenderTiming, LeaseName};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(3);

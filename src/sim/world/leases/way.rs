@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::super::{Event, World};
 use super::LeaseEvent;
-use crate::lease::{Outcome, Round, StepRequest};
-use crate::sim::happening::Happening;
-use crate::sim::network::Nanos;
-use crate::sim::random::{Random, nanos};
+use crate::happening::Happening;
+use crate::network::Nanos;
+use crate::random::{Random, nanos};
+use headcount_contender::{Outcome, Round, StepRequest};
 
 /// The least time that something is under way.
 const LEAST_DELAY: Duration = Duration::from_micros(200);
@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Makes the database and the way to it well from now on; what was under way is lost.
-    pub(in crate::sim::world) fn heal_store(&mut self) {
+    pub(crate) fn heal_store(&mut self) {
         let now = self.now;
         let Some(leases) = &mut self.leases else { return };
         leases.way = Way { healed_at: now, ..Way::default() };

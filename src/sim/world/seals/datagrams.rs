@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 
 use super::SealFlaw;
 use super::recorder::elsewhere;
-use crate::core::{Receiver, Run};
-use crate::seal::{DatagramSealer, Opened, SealError};
-use crate::sim::invariants::Invariant;
-use crate::sim::world::World;
-use crate::sim::world::life::CLUSTER;
+use crate::invariants::Invariant;
+use crate::world::World;
+use crate::world::life::CLUSTER;
+use headcount_core::{Receiver, Run};
+use headcount_seal::{DatagramSealer, Opened, SealError};
 
 impl World {
     /// Returns the sealed datagram of a packet; the packet itself in a clear world, and nothing for what has no place in a
     /// seal.
-    pub(in crate::sim::world) fn seal_datagram(
+    pub(crate) fn seal_datagram(
         &mut self,
         node: usize,
         to: Option<usize>,
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Returns the packet in a datagram, and true unless it is bound to no receiver; `None` if it is refused.
-    pub(in crate::sim::world) fn open_datagram(
+    pub(crate) fn open_datagram(
         &mut self,
         node: usize,
         from: SocketAddr,
@@ -79,7 +79,7 @@ impl World {
                     seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
                 }
                 let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram));
-                let by_removed = crate::seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
+                let by_removed = headcount_seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
                 if !is_first {
                     let detail = format!("a datagram from {from} was opened before");
                     self.report(Some(node), Invariant::SealsHold, detail);

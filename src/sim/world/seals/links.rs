@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use super::{Edge, SealFlaw};
-use crate::core::{Input, LinkEvent, LinkId};
-use crate::seal::{LinkSealer, LinkStep, SealMode};
-use crate::sim::world::World;
-use crate::sim::world::life::CLUSTER;
+use crate::world::World;
+use crate::world::life::CLUSTER;
+use headcount_core::{Input, LinkEvent, LinkId};
+use headcount_seal::{LinkSealer, LinkStep, SealMode};
 
 /// The seal of one end of a connection.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl World {
     }
 
     /// Greets the other end of a connection that this node opened.
-    pub(in crate::sim::world) fn greet_over(&mut self, node: usize, link: LinkId) {
+    pub(crate) fn greet_over(&mut self, node: usize, link: LinkId) {
         if self.seals.is_none() || self.new_link(node, link, true).is_none() {
             return;
         }
@@ -60,7 +60,7 @@ impl World {
     }
 
     /// Returns the sealed frame of a packet; `None` if it waits for the other end's greeting.
-    pub(in crate::sim::world) fn seal_frame(&mut self, node: usize, link: LinkId, packet: Vec<u8>) -> Option<Vec<u8>> {
+    pub(crate) fn seal_frame(&mut self, node: usize, link: LinkId, packet: Vec<u8>) -> Option<Vec<u8>> {
         let Some(seals) = &mut self.seals else { return Some(packet) };
         let place = seals.nodes.get_mut(node)?;
         let link = place.edge.as_mut()?.links.get_mut(&link)?;
@@ -73,14 +73,14 @@ impl World {
     }
 
     /// Forgets the seal of a connection that is over.
-    pub(in crate::sim::world) fn forget_seal(&mut self, node: usize, link: LinkId) {
+    pub(crate) fn forget_seal(&mut self, node: usize, link: LinkId) {
         if let Some(edge) = self.seals.as_mut().and_then(|seals| seals.nodes.get_mut(node)?.edge.as_mut()) {
             edge.links.remove(&link);
         }
     }
 
     /// Hands a frame in, opened.
-    pub(in crate::sim::world) fn take_frame(&mut self, node: usize, link: LinkId, from: SocketAddr, frame: &[u8]) {
+    pub(crate) fn take_frame(&mut self, node: usize, link: LinkId, from: SocketAddr, frame: &[u8]) {
         if self.seals.is_none() {
             return self.step(node, Input::Link { link, event: LinkEvent::Frame { from, bytes: frame } });
         }

@@ -26,8 +26,8 @@ use std::net::SocketAddr;
 use super::World;
 use super::life::CLUSTER;
 use super::misdirecting::Misdirecting;
-use crate::core::{LinkId, Run};
-use crate::seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
+use headcount_core::{LinkId, Run};
+use headcount_seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
 use links::Link;
 use recorder::Recorder;
 
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Gives all nodes the key file of the one whose keys were changed last.
-    pub(in crate::sim) fn hand_latest_keys(&mut self) {
+    pub(crate) fn hand_latest_keys(&mut self) {
         let Some(seals) = &mut self.seals else { return };
         let Some(latest) = seals.latest.and_then(|node| seals.nodes.get(node)).map(|place| place.ring.clone()) else {
             return;

@@ -6,14 +6,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::{Edge, key_of};
-use crate::core::Run;
-use crate::core::limits::MIN_QUESTION_BYTES;
-use crate::core::wire::{Header, Message, Nonce, PacketBuilder};
-use crate::seal::{DatagramSealer, Key};
-use crate::sim::invariants::Invariant;
-use crate::sim::random::{Purpose, Random};
-use crate::sim::world::life::CLUSTER;
-use crate::sim::world::{Event, Waiting, World};
+use crate::invariants::Invariant;
+use crate::random::{Purpose, Random};
+use crate::world::life::CLUSTER;
+use crate::world::{Event, Waiting, World};
+use headcount_core::Run;
+use headcount_core::limits::MIN_QUESTION_BYTES;
+use headcount_core::wire::{Header, Message, Nonce, PacketBuilder};
+use headcount_seal::{DatagramSealer, Key};
 
 /// Time between two turns of the recorder.
 const PACE: Duration = Duration::from_millis(20);
@@ -111,7 +111,7 @@ impl World {
 
     /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it; where
     /// it says things in the clear, nothing goes.
-    pub(in crate::sim::world) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: usize) {
+    pub(crate) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: usize) {
         if to == unsealed() {
             return self.report(None, Invariant::NobodyIsFlooded, format!("{to} is answered, and has sealed nothing"));
         }
@@ -126,14 +126,14 @@ impl World {
     }
 
     /// Shows the recorder a frame.
-    pub(in crate::sim::world) fn let_it_record(&mut self, node: usize, to: usize, frame: &[u8]) {
+    pub(crate) fn let_it_record(&mut self, node: usize, to: usize, frame: &[u8]) {
         if let Some(recorder) = self.seals.as_mut().and_then(|seals| seals.recorder.as_mut()) {
             recorder.frames.push((node, to, frame.to_vec()));
         }
     }
 
     /// Gives the recorder its turn.
-    pub(in crate::sim::world) fn let_it_play(&mut self, visit: u64) {
+    pub(crate) fn let_it_play(&mut self, visit: u64) {
         let nodes = self.nodes.len();
         let Some(seals) = self.seals.as_mut().filter(|seals| seals.visit == visit) else { return };
         let Some(recorder) = &mut seals.recorder else { return };

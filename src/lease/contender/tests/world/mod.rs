@@ -11,14 +11,14 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::core::election::LossReason;
-use crate::core::{NodeId, Time};
-use crate::lease::contender::flaw::Flaw;
-use crate::lease::contender::tests::Contender;
-use crate::lease::contender::tests::watch::{Held, Reached};
-use crate::lease::contender::{Claim, ContenderAlarm, ContenderInit, ContenderTiming, Output};
-use crate::lease::{Answer, LeaseName, Outcome, Round, StepRequest, Token};
-use crate::sim::lease::Database;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::tests::Contender;
+use crate::tests::watch::{Held, Reached};
+use crate::{Answer, LeaseName, Outcome, Round, StepRequest, Token};
+use crate::{Claim, ContenderAlarm, ContenderInit, ContenderTiming, Output};
+use headcount_core::election::LossReason;
+use headcount_core::{NodeId, Time};
 
 /// Nanoseconds of true time.
 pub(super) type Nanos = u64;

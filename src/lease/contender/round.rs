@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{LeaseName, Token};
-use crate::core::NodeId;
+use headcount_core::NodeId;
 
 /// All requests of one agent at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Seen {
 impl Seen {
     /// Returns a number that tells words about this row apart from words about another one, and betrays nothing of its
     /// token; `None` if nobody holds the lease.
-    pub(crate) fn nonce(&self) -> Option<u64> {
+    pub fn nonce(&self) -> Option<u64> {
         self.holder.as_ref().map(|holder| xxhash_rust::xxh3::xxh3_64(&holder.token.0.to_be_bytes()).max(1))
     }
 }

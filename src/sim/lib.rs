@@ -27,7 +27,6 @@ pub mod campaign;
 pub mod faults;
 mod happening;
 pub mod invariants;
-pub mod lease;
 pub mod network;
 mod node;
 pub mod page;
@@ -44,6 +43,8 @@ pub mod tune;
 mod upheaval;
 mod world;
 
+#[doc(inline)]
+pub use headcount_contender::database as lease;
 pub use node::{address_of, node_at};
 pub use random::{Purpose, Random};
 pub use streams::Tcp;

@@ -121,23 +121,30 @@
 //! | the types at the doors | `doors` |
 //! | conditions that are reported to an operator | `alarm` |
 //! | the source of randomness | `rng` |
+//! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
+//! | the requests to a store, and its answers; the term, which is the fencing token: one more with each acquisition | `round` |
+//! | a model of a database, for simulators and tests | [`database`] |
 //! | the rules that the tests leave out, one at a time | `rules` |
 
 mod alarm;
 mod answering;
 mod asking;
 mod contest;
+pub mod database;
 mod doors;
 mod drawn;
 mod history;
 mod leading;
+mod name;
 mod rng;
+mod round;
 mod rules;
 mod timing;
+mod token;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "planted"))]
 #[path = "tests/flaw.rs"]
-pub(crate) mod flaw;
+pub mod flaw;
 #[cfg(test)]
 mod tests;
 
@@ -147,17 +154,21 @@ use std::net::SocketAddr;
 pub use alarm::ContenderAlarm;
 pub use doors::{Claim, ContenderInit, Output, TooManyLeases};
 pub use drawn::MAX_DRAWN;
+pub use name::LeaseName;
+pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, StepRequest};
 pub use timing::{ContenderTiming, TimingError};
+pub use token::{InvalidToken, Token};
 
-use super::{LeaseName, MAX_LEASES};
-use crate::core::election::LossReason;
-use crate::core::{NodeId, Time};
 use asking::Flight;
 use contest::Contest;
+use headcount_core::election::LossReason;
+use headcount_core::{NodeId, Time};
 use rng::ContenderRng;
 use rules::{Rules, Sound};
 use timing::{DOUBTS_IN_RENEWAL, LISTENS, NOTICE_JITTER};
 
+/// The largest number of leases that one agent contends for.
+pub const MAX_LEASES: usize = 64;
 /// The highest term: whole numbers are exact up to here in every program that reads them as JSON.
 pub const MAX_TERM: u64 = (1 << 53) - 1;
 /// The highest term that is believed on the word of other agents: no such word uses up the terms.

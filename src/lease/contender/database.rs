@@ -1,7 +1,13 @@
-//! The modelled database.
+//! A model of a lease database: it executes rounds as SQLite and PostgreSQL must, by a clock of its own.
 //!
-//! Invariants, as in [`crate::lease::Round`]: a round is executed as a whole or not at all; only the database's clock
+//! Everything that can go wrong *in* a database is here: its clock steps, it fails over to a replica that lost commits,
+//! it is replaced by an empty one, it becomes read-only, its rows are swept. Anything that goes wrong between it and
+//! its clients (lost or late requests and answers, cuts) is up to the caller.
+//!
+//! Invariants, as in [`Round`]: a round is executed as a whole or not at all; only the database's clock
 //! is compared with rows; a lease is free only if nobody ever held it or its last holder released it.
+//!
+//! Must not know: contenders.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::NodeId;
-use crate::lease::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, StepRequest, Token};
+use crate::{Answer, Holder, LeaseName, NodeRow, Outcome, Round, Seen, Step, StepRequest, Token};
+use headcount_core::NodeId;
 
 /// The largest number of commits that a replica may lack.
 const MAX_LOST: usize = 64;
@@ -167,8 +173,7 @@ impl Database {
     }
 
     /// Sets the term of a lease that nobody holds, and which its last holder gave up.
-    #[cfg(test)]
-    pub(crate) fn set_term(&mut self, lease: &LeaseName, term: u64) {
+    pub fn set_term(&mut self, lease: &LeaseName, term: u64) {
         self.tables.terms.insert(lease.clone(), term);
         self.tables.released.insert(lease.clone(), term);
     }

@@ -72,7 +72,7 @@ mod mode;
 mod replay;
 mod ring;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 #[cfg(test)]
 mod tests_bounds;
 
