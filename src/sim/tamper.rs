@@ -6,9 +6,8 @@
 
 use std::fmt;
 
-use super::invariants::Observation;
-
-use headcount_core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
+use headcount_contender::Contender;
+use headcount_core::{CoreInit, Durable, Output};
 
 /// Changes a core's behaviour. The default of every method changes nothing.
 pub trait Tamper: fmt::Debug + Send {
@@ -29,41 +28,20 @@ pub trait Tamper: fmt::Debug + Send {
         false
     }
 
-    /// Changes what the checker sees of a core.
-    fn observation(&mut self, node: usize, observation: &mut Observation) {
-        let _ = (node, observation);
-    }
-
-    /// Returns true if the checker is to believe that led work runs on although the core is told that it has ended.
-    fn hurries(&mut self, node: usize) -> bool {
-        let _ = node;
-        false
-    }
-
-    /// Changes what the checker sees of a core's leadership.
-    fn leadership(&mut self, node: usize, told: &mut Leadership) {
-        let _ = (node, told);
-    }
-
     /// Returns the outputs of a contender for leases that take the place of this one.
     fn contender(&mut self, node: usize, output: headcount_contender::Output) -> Vec<headcount_contender::Output> {
         let _ = node;
         vec![output]
     }
 
-    /// Changes what the checker sees of a core's counters of messages.
-    fn message_counts(&mut self, node: usize, counts: &mut MessageCounters) {
-        let _ = (node, counts);
+    /// Changes the contender of a process that starts.
+    fn contender_starts(&mut self, node: usize, contender: &mut Contender) {
+        let _ = (node, contender);
     }
 
     /// Returns true if a core that is due is not to be told that time has passed.
     fn sleeps(&mut self, node: usize) -> bool {
         let _ = node;
         false
-    }
-
-    /// Changes what the checker sees of the sizes of a core's tables.
-    fn sizes(&mut self, node: usize, sizes: &mut Sizes) {
-        let _ = (node, sizes);
     }
 }

@@ -4,6 +4,7 @@
 
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(unreachable_pub, reason = "reached with the feature `planted`")]
 pub enum Flaw {
     /// A claim counts from the receipt of the answer.
     ClaimFromReceipt,
