@@ -50,7 +50,7 @@ fn measure(nodes: usize, node_hours: f64, loss: f64, profile: Profile, clusters:
     let (mut suspected, mut down, mut believed) = (0, 0, 0);
     for seed in 1..=clusters {
         let conditions = Conditions { loss, ..Conditions::default() };
-        let options = WorldOptions { checked: false, conditions, ..WorldOptions::new(seed, nodes, profile.settings()) };
+        let options = WorldOptions { conditions, ..WorldOptions::new(seed, nodes, profile.settings()) };
         let mut world = World::formed(options);
         world.watch();
         world.run_for(lasting);

@@ -55,7 +55,6 @@ fn options(seed: u64, nodes: usize, profile: Profile, way: Way) -> WorldOptions 
         voters: VOTERS,
         lease: profile.lease_timing(),
         conditions: Conditions { latency, loss: way.loss, ..Conditions::default() },
-        checked: false,
         led_work: Duration::ZERO,
         ..WorldOptions::new(seed, nodes, profile.settings())
     }
@@ -187,7 +186,7 @@ fn renewals(wanted: u32) {
         let interval = profile.lease_timing().renewal_interval;
         let tap = Tap::default();
         let counted = std::sync::Arc::clone(&tap.0);
-        let mut world = World::with_tamper(options(1, VOTERS, profile, NEAR), Some(Box::new(tap)));
+        let mut world = World::with_tamper(options(1, VOTERS, profile, NEAR), Box::new(tap));
         let warm = SECOND * 60;
         world.run_for(warm);
         let before = *counted.lock().expect("one thread");

@@ -59,7 +59,6 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
     let latency = Latency { base: Duration::from_millis(1), jitter: Duration::from_micros(200) };
     let options = WorldOptions {
         conditions: Conditions { latency, loss, ..Conditions::default() },
-        checked: false,
         ..WorldOptions::new(7, nodes, Profile::Lan.settings())
     };
     let heard = Heard::default();

@@ -31,7 +31,7 @@ fn main() {
 
 fn scale(nodes: usize) {
     println!("{nodes} nodes, default profile");
-    let options = WorldOptions { checked: false, ..WorldOptions::new(1, nodes, Profile::Default.settings()) };
+    let options = WorldOptions { ..WorldOptions::new(1, nodes, Profile::Default.settings()) };
     let clock = Clock::start();
     let mut world = World::formed(options);
     println!("  formed                     {}, {:.0} MB resident", clock.read(), resident());

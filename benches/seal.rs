@@ -41,7 +41,7 @@ fn main() {
 
 /// Returns the bytes per second that an idle node sends, and the bytes of a packet, with the headers of IPv4 and UDP.
 fn idle(profile: Profile, nodes: usize, is_sealed: bool) -> (f64, f64) {
-    let options = WorldOptions { checked: false, sealed: is_sealed, ..WorldOptions::new(1, nodes, profile.settings()) };
+    let options = WorldOptions { sealed: is_sealed, ..WorldOptions::new(1, nodes, profile.settings()) };
     let mut world = World::formed(options);
     world.run_for(SETTLING);
     let sent = |world: &World| {

@@ -21,9 +21,9 @@ use crate::core::limits::{
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
-use crate::sim::invariants::Invariant;
 use crate::transport::links;
 use crate::{http, journal, seal};
+use headcount_campaign::invariants::Invariant;
 
 const GUIDE: &str = include_str!("operations.md");
 const REQUIREMENTS: &str = include_str!("requirements.md");

@@ -1,6 +1,6 @@
 //! `headcount simulate`: the behaviour of a planned cluster, before it is built.
 //!
-//! Must not know: how the simulator works; it asks for a scenario, or for one seed of the fault campaign.
+//! Must not know: how the simulator works; it asks for a scenario.
 
 use std::fs;
 use std::io::Write;
@@ -14,20 +14,11 @@ use super::failure::{Exit, Failure};
 use super::human;
 use super::progress::Progress;
 use crate::core::Settings;
-use crate::sim::campaign::{Campaign, run_seed_of};
 use crate::sim::page::page;
 use crate::sim::report::{Alarms, Distribution, Rate, Report, Succession};
 use crate::sim::scenario::{ScenarioOptions, run_scenario_telling};
 
 pub(super) fn run(args: &SimulateArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    if let Some(seed) = args.replay {
-        let campaign = match (args.large, args.sealed) {
-            (true, _) => Campaign::Large,
-            (_, true) => Campaign::Sealed,
-            _ => Campaign::Small,
-        };
-        return replay(seed, campaign, out);
-    }
     let usual = ScenarioOptions::new(args.scenario, args.nodes, args.profile);
     let options = ScenarioOptions {
         voters: args.voters.unwrap_or(usual.voters),
@@ -132,14 +123,4 @@ fn timing(settings: &Settings) -> Vec<(&'static str, String)> {
         ("timing.retry_interval", human::setting(settings.retry_interval)),
         ("observers", settings.observers.to_string()),
     ]
-}
-
-/// Prints everything that happens under one seed of the fault campaign, and the verdict.
-fn replay(seed: u64, campaign: Campaign, out: &mut impl Write) -> Result<Exit, Failure> {
-    let outcome = run_seed_of(campaign, seed, true);
-    for line in &outcome.lines {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{outcome}")?;
-    Ok(if outcome.violation.is_some() { Exit::FAILED } else { Exit::DONE })
 }

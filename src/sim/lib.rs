@@ -5,28 +5,22 @@
 //! it.
 //!
 //! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides the fate of each datagram.
-//! - [`faults`]: faults as printable operations, and a seeded generator of schedules.
-//! - [`invariants`]: the promises of the protocol, checked after every step.
-//! - [`campaign`]: one seed from start to verdict.
+//! - [`watch`]: hooks, by which somebody who watches a world is told of all that happens in it.
 //! - [`scenario`], [`report`], [`page`]: simulations for users who choose their settings.
 //! - [`tune`]: settings for a goal, from a model that the simulator verifies.
 //! - [`lease`]: a model of a lease database, with all that can go wrong in one.
-//! - [`tamper`]: planted bugs, to see that the checks catch them.
+//! - [`tamper`]: changes of what cores do: what a test breaks on purpose, or overhears.
 //!
 //! | idea | file |
 //! |---|---|
 //! | the world: nodes, processes, clocks, disks; one node; a node's contender and its inputs | `world`, `node`, `happening` |
 //! | future events in order; the source of chance | `queue`, `random` |
 //! | the virtual network: datagrams, TCP | `network`, `streams` |
-//! | faults; what was promised when one came | `faults`, `upheaval` |
 //! | one copy of each record for all | `pool` |
 //! | the trace that is the same on every run | `trace` |
 //! | what is simulated | `plan` |
 
-pub mod campaign;
-pub mod faults;
 mod happening;
-pub mod invariants;
 pub mod network;
 mod node;
 pub mod page;
@@ -40,16 +34,16 @@ mod streams;
 pub mod tamper;
 mod trace;
 pub mod tune;
-mod upheaval;
+pub mod watch;
 mod world;
 
 #[doc(inline)]
 pub use headcount_contender::database as lease;
-pub use node::{address_of, node_at};
-pub use random::{Purpose, Random};
+pub use node::{Clock, address_of, node_at};
+pub use random::{Purpose, Random, nanos};
 pub use streams::Tcp;
 pub use trace::Trace;
 pub use world::{
-    DiskImage, ElectionSighting, Judged, LeaderNews, LeaseOptions, Memory, Misdirection, PartitionSighting, SealCounts,
-    SealFlaw, Sighting, WayFault, World, WorldOptions, key_of,
+    DiskImage, ElectionSighting, LeaderNews, LeaseOptions, Memory, Misdirection, PartitionSighting, SealCounts,
+    SealFlaw, Sighting, WayFault, World, WorldOptions, elsewhere, in_short, key_of, unsealed,
 };

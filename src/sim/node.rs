@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::happening::Happening;
 use super::network::Nanos;
 use super::streams::ConnectOutcome;
-use super::upheaval::UpheavalContext;
 use headcount_core::election::Term;
 use headcount_core::{Command, Core, Durable, LinkId, NodeId, Run, Settings, StopReason, Time};
 
@@ -48,7 +47,7 @@ pub fn node_at(address: SocketAddr) -> Option<usize> {
 
 /// A clock that started with its process and runs a little too fast or too slow.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     started: Nanos,
     /// Error of the rate in parts per million.
     error_ppm: i64,
@@ -62,7 +61,7 @@ impl Clock {
     }
 
     /// Returns the reading of the clock at this true time.
-    pub(crate) fn local(self, now: Nanos) -> Time {
+    pub fn local(self, now: Nanos) -> Time {
         let elapsed = now.saturating_sub(self.started);
         // In two parts, each of which fits into 64 bits: a division of twice as many takes ten times as long.
         let (whole, rest) = (elapsed / Self::MILLION, elapsed % Self::MILLION);
@@ -73,7 +72,7 @@ impl Clock {
     }
 
     /// Returns the first true time at which the clock shows at least this.
-    pub(crate) fn true_time(self, local: Time) -> Nanos {
+    pub fn true_time(self, local: Time) -> Nanos {
         let shown = local.as_nanos().saturating_sub(Time::ORIGIN.as_nanos());
         let rate = Self::MILLION.saturating_add_signed(self.error_ppm);
         let elapsed = match shown.checked_mul(Self::MILLION) {
@@ -214,8 +213,6 @@ pub(crate) struct Process {
     pub(crate) stopped: Option<StopReason>,
     /// Number of wake-ups in a row at one instant.
     pub(crate) wakes_at_once: u32,
-    /// The core's count of changes at the last look at its view.
-    pub(crate) seen_changes: u64,
 }
 
 impl Process {
@@ -235,7 +232,6 @@ impl Process {
             undisturbed_since: Some(now),
             stopped: None,
             wakes_at_once: 0,
-            seen_changes: 0,
         }
     }
 
@@ -251,26 +247,14 @@ impl Process {
     }
 }
 
-/// A process's death, planned for some time after it becomes Up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PlannedDeath {
-    pub(crate) after: Duration,
-    /// The state of the world when the process was started: how long it had been at peace, and how many upheavals there
-    /// had been.
-    pub(crate) began: UpheavalContext,
-}
-
 /// A place in the simulated world: a node's name, address, disk and, if it runs, process.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent marks, not a state")]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
     /// The address that its packets come from, if a translator changes it.
     pub(crate) source: Option<SocketAddr>,
     pub(crate) settings: Settings,
-    /// True if another node has the same name.
-    pub(crate) shares_name: bool,
     pub(crate) disk: Disk,
     /// Time until which the disk is full.
     pub(crate) disk_full_until: Nanos,
@@ -285,18 +269,12 @@ pub(crate) struct Node {
     pub(crate) is_off: bool,
     /// The reason for which the last process ended by itself.
     pub(crate) ended: Option<StopReason>,
-    /// True if its user asked it to leave.
-    pub(crate) leave_asked: bool,
-    /// True if a node was asked to remove it.
-    pub(crate) removal_asked: bool,
-    /// Number of datagrams that it had sent at the last comparison of views.
-    pub(crate) packets_before: u64,
     /// Number of disturbances of the network that only some nodes, this one included, are to blame for.
     pub(crate) troubles: u32,
     /// Time since which there is none.
     pub(crate) untroubled_since: Nanos,
-    /// The planned death of its next process.
-    pub(crate) doomed: Option<PlannedDeath>,
+    /// The time after which its next process dies once it is Up.
+    pub(crate) doomed: Option<Duration>,
 }
 
 impl Node {

@@ -100,7 +100,7 @@ impl Random {
 }
 
 /// Returns the duration in whole nanoseconds; 64 bits hold five centuries, enough for a simulation.
-pub(crate) fn nanos(duration: Duration) -> u64 {
+pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

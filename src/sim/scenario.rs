@@ -50,7 +50,6 @@ pub fn run_scenario_telling(options: &ScenarioOptions, tell: &mut dyn FnMut(Prog
             let lease = ContenderTiming::of_lease(options.profile.lease_timing().lease_duration);
             LeaseOptions::new(options.nodes.min(contenders::MOST_CONTENDERS), lease)
         }),
-        checked: false,
         ..WorldOptions::new(options.seed, options.nodes, options.settings.clone())
     };
     let world = if options.formed { World::formed(of_world) } else { World::new(of_world) };

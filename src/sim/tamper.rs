@@ -6,9 +6,16 @@
 
 use std::fmt;
 
-use super::invariants::Observation;
+use headcount_core::{CoreInit, Durable, Output};
 
-use headcount_core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
+#[cfg(not(feature = "planted"))]
+pub(crate) use headcount_contender::Sound as Rules;
+/// The rules of a world's contenders: tests may leave one out.
+#[cfg(feature = "planted")]
+pub(crate) use headcount_contender::flaw::Planted as Rules;
+
+/// A contender of a world.
+pub type Contender = headcount_contender::Contender<Rules>;
 
 /// Changes a core's behaviour. The default of every method changes nothing.
 pub trait Tamper: fmt::Debug + Send {
@@ -29,41 +36,20 @@ pub trait Tamper: fmt::Debug + Send {
         false
     }
 
-    /// Changes what the checker sees of a core.
-    fn observation(&mut self, node: usize, observation: &mut Observation) {
-        let _ = (node, observation);
-    }
-
-    /// Returns true if the checker is to believe that led work runs on although the core is told that it has ended.
-    fn hurries(&mut self, node: usize) -> bool {
-        let _ = node;
-        false
-    }
-
-    /// Changes what the checker sees of a core's leadership.
-    fn leadership(&mut self, node: usize, told: &mut Leadership) {
-        let _ = (node, told);
-    }
-
     /// Returns the outputs of a contender for leases that take the place of this one.
     fn contender(&mut self, node: usize, output: headcount_contender::Output) -> Vec<headcount_contender::Output> {
         let _ = node;
         vec![output]
     }
 
-    /// Changes what the checker sees of a core's counters of messages.
-    fn message_counts(&mut self, node: usize, counts: &mut MessageCounters) {
-        let _ = (node, counts);
+    /// Changes the contender of a process that starts.
+    fn contender_starts(&mut self, node: usize, contender: &mut Contender) {
+        let _ = (node, contender);
     }
 
     /// Returns true if a core that is due is not to be told that time has passed.
     fn sleeps(&mut self, node: usize) -> bool {
         let _ = node;
         false
-    }
-
-    /// Changes what the checker sees of the sizes of a core's tables.
-    fn sizes(&mut self, node: usize, sizes: &mut Sizes) {
-        let _ = (node, sizes);
     }
 }

@@ -9,7 +9,7 @@
 //! drained after every input.
 //!
 //! This file owns the state and the queue; the files below change it, one for each idea: `run` lets time pass,
-//! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, `look` the checker's, and so on.
+//! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, and so on.
 //!
 //! Must not know: what the bytes mean.
 //!
@@ -21,15 +21,15 @@
 //! | the network: cuts, loss, delay; links; addresses that change | `disturbance`, `links`, `places` |
 //! | elections and leases | `voting`, `leases` |
 //! | seals; a recorder that sends packets to nodes they were not meant for | `seals`, `misdirecting` |
-//! | looks at all nodes; do they agree? | `look`, `agreement` |
-//! | what must be known by when; reports of partitions; sizes of tables | `expect`, `partition_reports`, `sizes` |
+//! | do all nodes agree? | `agreement` |
+//! | reports of partitions | `partition_reports` |
+//! | whoever watches is told | `watching` |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::invariants::{Checker, Invariant, Violation};
 use super::network::{Nanos, Network, Traffic};
 use super::node::{Node, Stored, Waiting};
 use super::pool::Pool;
@@ -38,35 +38,34 @@ use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
 use super::tamper::Tamper;
 use super::trace::Trace;
+use super::watch::{Stuck, Upheaval, Watch};
 use headcount_core::election::Term;
-use headcount_core::{ChangeKind, Core, MessageId, NodeId, Run, StopReason};
+use headcount_core::limits::MAX_LINK_BACKOFF;
+use headcount_core::{ChangeKind, Core, NodeId, Run, StopReason};
 
 mod agreement;
 mod disturbance;
 mod drive;
-mod expect;
 mod form;
 mod leases;
 mod life;
 mod links;
-mod look;
 mod misdirecting;
 mod options;
 mod partition_reports;
 mod places;
 mod run;
 mod seals;
-mod sizes;
 mod snapshots;
 mod voting;
+mod watching;
 
-use expect::Expectations;
-pub use expect::Judged;
+pub use agreement::in_short;
 pub use leases::{LeaseOptions, WayFault};
 pub use misdirecting::Misdirection;
 pub use options::WorldOptions;
 pub use partition_reports::PartitionSighting;
-pub use seals::{SealCounts, SealFlaw, key_of};
+pub use seals::{SealCounts, SealFlaw, elsewhere, key_of, unsealed};
 pub use snapshots::{DiskImage, Memory};
 pub use voting::{ElectionSighting, LeaderNews};
 
@@ -108,7 +107,7 @@ pub struct World {
     /// Apart from the rest, so that worlds without voters are what they always were.
     elections: Random,
     trace: Trace,
-    checker: Option<Checker>,
+    watch: Option<Box<dyn Watch>>,
     pool: Option<Arc<Pool>>,
     tamper: Option<Box<dyn Tamper>>,
     processes: u64,
@@ -121,19 +120,19 @@ pub struct World {
     partitions_seen: Option<Vec<PartitionSighting>>,
     /// Members that somebody has forgotten, and when the first one did.
     reaped: BTreeMap<(NodeId, u64), Nanos>,
-    /// Runs that said goodbye, and when they were told to.
-    goodbyes: BTreeMap<Run, Nanos>,
     /// The node of each run.
     runs: BTreeMap<Run, usize>,
     /// Addresses that were used by more than one node, and who used them last.
     moved: BTreeMap<SocketAddr, usize>,
     /// The number of addresses that nodes moved to.
     addresses: usize,
-    expectations: Expectations,
+    /// The time at which links may have been broken last.
+    links_broke_at: Option<Nanos>,
     /// In sealed worlds.
     seals: Option<Box<seals::Seals>>,
     leases: Option<Box<leases::Leases>>,
-    has_failed: bool,
+    /// The first core that never came to an end.
+    stuck: Option<(usize, Stuck)>,
 }
 
 #[derive(Debug)]
@@ -198,14 +197,15 @@ enum Event {
     Start {
         node: usize,
     },
-    Compare,
+    /// Whoever watches looks at all nodes.
+    Look,
     /// A process that was to die soon after it became Up does.
     Perish {
         node: usize,
         process: u64,
     },
-    /// An expectation is due.
-    Expect(expect::Due),
+    /// The time has come for which whoever watches has asked.
+    Due,
     Stream(links::StreamEvent),
     Lease(leases::LeaseEvent),
 }
@@ -213,14 +213,21 @@ enum Event {
 impl World {
     /// The most differences of two views that are told: large ones that differ altogether need not be told altogether.
     const DIFFERENCES_TOLD: usize = 8;
+    /// Time after which links that broke for any reason have been tried again.
+    pub const LINKS_PEACE: Duration = Duration::from_secs(MAX_LINK_BACKOFF.as_secs() + 10);
 
     /// Returns a world with all its nodes started.
     pub fn new(options: WorldOptions) -> Self {
-        Self::with_tamper(options, None)
+        Self::watched(options, None, None)
     }
 
     /// Returns a world with a planted bug.
-    pub fn with_tamper(options: WorldOptions, tamper: Option<Box<dyn Tamper>>) -> Self {
+    pub fn with_tamper(options: WorldOptions, tamper: Box<dyn Tamper>) -> Self {
+        Self::watched(options, None, Some(tamper))
+    }
+
+    /// Returns a world that somebody watches, perhaps with a planted bug.
+    pub fn watched(options: WorldOptions, watch: Option<Box<dyn Watch>>, tamper: Option<Box<dyn Tamper>>) -> Self {
         let header_bytes = if options.ipv6 { 48 } else { 28 };
         let mut world = Self {
             now: 0,
@@ -233,7 +240,7 @@ impl World {
             random: Random::new(options.seed, Purpose::Nodes),
             elections: Random::new(options.seed, Purpose::Elections),
             trace: Trace::new(options.verbose),
-            checker: options.checked.then(Checker::default),
+            watch,
             pool: options.shared.then(Arc::default),
             tamper,
             processes: 0,
@@ -244,22 +251,21 @@ impl World {
             elections_seen: None,
             partitions_seen: None,
             reaped: BTreeMap::new(),
-            goodbyes: BTreeMap::new(),
             runs: BTreeMap::new(),
             moved: BTreeMap::new(),
             addresses: 0,
-            expectations: Expectations::default(),
+            links_broke_at: None,
             seals: options.sealed.then(|| Box::new(seals::Seals::new())),
             leases: None,
-            has_failed: false,
+            stuck: None,
             options,
         };
         world.open_leases();
         for _ in 0..world.options.nodes {
             world.add_node();
         }
-        if world.checker.is_some() {
-            world.push(nanos(look::COMPARE_EVERY), Event::Compare);
+        if let Some(after) = world.watch.as_ref().and_then(|watch| watch.looks_every()) {
+            world.push(nanos(after), Event::Look);
         }
         world
     }
@@ -324,21 +330,41 @@ impl World {
         self.trace.say(self.now, what);
     }
 
-    /// Returns the messages that a node's process gave to its programs, as far as the world is checked.
-    pub fn heard(&self, node: usize) -> BTreeSet<MessageId> {
-        self.checker.as_ref().and_then(|checker| checker.heard(node)).cloned().unwrap_or_default()
+    /// Returns the first node whose core never came to an end, and how; the world stands still then.
+    pub fn stuck(&self) -> Option<&(usize, Stuck)> {
+        self.stuck.as_ref()
     }
 
-    /// Returns the promises found broken so far.
-    pub fn violations(&self) -> &[Violation] {
-        self.checker.as_ref().map_or(&[], Checker::violations)
+    /// Stands still because of a core that never comes to an end.
+    fn is_stuck(&mut self, node: usize, stuck: Stuck) {
+        self.tell(|watch, world| watch.on_stuck(world, node, &stuck));
+        self.stuck.get_or_insert((node, stuck));
     }
 
-    /// Adds a broken promise that the caller found.
-    pub fn report(&mut self, node: Option<usize>, invariant: Invariant, detail: String) {
-        let id = node.map(|node| self.nodes[node].id.clone());
-        self.checker.get_or_insert_default().report(self.now, id.as_ref(), invariant, detail);
-        self.has_failed = true;
+    /// Returns true if no time passes any more.
+    fn stands_still(&self) -> bool {
+        self.stuck.is_some() || self.watch.as_ref().is_some_and(|watch| watch.has_seen_enough())
+    }
+
+    /// Takes note that something is done to the world.
+    fn upheaval(&mut self, breaks_links: bool) {
+        self.undergo(Upheaval::Other { breaks_links });
+    }
+
+    /// Takes note of what is about to be done to the world.
+    fn undergo(&mut self, upheaval: Upheaval<'_>) {
+        if let Upheaval::Cut { .. } | Upheaval::Other { breaks_links: true } = upheaval {
+            self.links_broke_at = Some(self.now);
+        }
+        if let Some(Some(after)) = self.tell_and(|watch, world| watch.on_upheaval(world, upheaval)) {
+            self.push_after(after, Event::Due);
+        }
+    }
+
+    /// Returns true if all nodes that observe each other have links by now.
+    pub fn are_links_up(&self) -> bool {
+        let peace = self.links_broke_at.map_or(Nanos::MAX, |last| self.now - last);
+        self.tcp == Tcp::Open && peace >= nanos(Self::LINKS_PEACE)
     }
 
     /// Keeps changes from now on for [`World::sightings`], what is told of leaders for [`World::elections_seen`], and

@@ -79,9 +79,6 @@ fn every_documented_command_line_is_understood() {
         "headcount config show --config config.toml --format json",
         "headcount simulate --nodes 50 --profile lan --loss 5% --latency 1ms --jitter 0s --scenario mass-crash --seed 7 \
          --formed --html report.html",
-        "headcount simulate --replay 17",
-        "headcount simulate --replay 17 --large",
-        "headcount simulate --replay 17 --sealed",
         "headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s",
         "headcount tune --rtt 1ms --nodes 3 --detect-within 2s --false-alarms-per-month 1 --no-simulation",
     ] {
@@ -105,7 +102,6 @@ fn what_makes_no_sense_is_a_usage_error() {
         "headcount tags =eu",
         "headcount wait",
         "headcount wait 3 --members 3",
-        "headcount simulate --replay 17 --format json",
         "headcount simulate --loss 5",
         "headcount simulate --loss 101%",
         "headcount simulate --loss nan",
@@ -121,8 +117,6 @@ fn what_makes_no_sense_is_a_usage_error() {
         "headcount recover --voters a/b",
         "headcount wait --members 5 --timeout soon",
         "headcount simulate --scenario crush",
-        "headcount simulate --replay 17 --html report.html",
-        "headcount simulate --large",
         "headcount tune --rtt 80ms --nodes 200",
         "headcount tune --rtt 80 --nodes 200 --detect-within 20s",
     ] {

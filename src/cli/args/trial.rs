@@ -77,15 +77,6 @@ pub(in crate::cli) struct SimulateArgs {
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
     pub(in crate::cli) format: Format,
-    /// Replay one seed of the fault campaign instead, and print everything that happens
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["nodes", "voters", "profile", "loss", "latency", "jitter", "scenario", "formed", "html", "format", "seed"])]
-    pub(in crate::cli) replay: Option<u64>,
-    /// The seed is one of the campaign of larger clusters
-    #[arg(long, requires = "replay")]
-    pub(in crate::cli) large: bool,
-    /// The seed is one of the campaign of sealed clusters
-    #[arg(long, requires = "replay", conflicts_with = "large")]
-    pub(in crate::cli) sealed: bool,
 }
 
 /// Reads a share of one, written as a percentage or a fraction.

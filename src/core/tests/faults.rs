@@ -18,7 +18,7 @@ fn each_row_of_the_page_of_faults_names_a_test_that_is_there() {
     let core = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all = String::new();
     sources(core, &mut all);
-    sources(&core.join("../../tests/simulation"), &mut all);
+    sources(&core.join("../../tests/campaign"), &mut all);
     let rows: Vec<&str> = include_str!("../faults.md").lines().filter(|line| line.ends_with("` |")).collect();
     assert!(rows.len() > 40, "{} rows", rows.len());
     for row in rows {

@@ -164,7 +164,7 @@ use contest::Contest;
 use headcount_core::election::LossReason;
 use headcount_core::{NodeId, Time};
 use rng::ContenderRng;
-use rules::{Rules, Sound};
+pub use rules::{Rules, Sound};
 use timing::{DOUBTS_IN_RENEWAL, LISTENS, NOTICE_JITTER};
 
 /// The largest number of leases that one agent contends for.
@@ -223,7 +223,11 @@ impl Contender {
 }
 
 impl<R: Rules> Contender<R> {
-    fn by_rules(rules: R, init: ContenderInit, now: Time) -> Self {
+    /// Creates a contender that follows these rules.
+    ///
+    /// # Panics
+    /// As [`new`](Contender::new) does.
+    pub fn by_rules(rules: R, init: ContenderInit, now: Time) -> Self {
         let ContenderInit { node, rpc_address, timing, leases, terms, floors, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {

@@ -221,7 +221,7 @@ pub trait Rules: Copy {
 }
 
 /// All rules, as they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Sound;
 
 impl Rules for Sound {}

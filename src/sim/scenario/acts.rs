@@ -1,17 +1,16 @@
 //! What happens in a scenario, and how it is watched: nodes come and go, stand still, or are cut off.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::measure;
 use super::outcome::{Failure, Outcome};
 use super::stage::{Stage, patience};
-use crate::faults::{DiskFate, Operation};
 use crate::random::{Purpose, Random};
 use crate::report::Report;
 use crate::{World, WorldOptions};
 use headcount_core::election::LeaseTiming;
-use headcount_core::{Command, Settings};
+use headcount_core::{Command, Settings, Tags};
 
 /// Number of nodes that die at once.
 const MASS: usize = 10;
@@ -53,23 +52,25 @@ pub(super) fn leave(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
 }
 
 pub(super) fn crash(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
-    die(stage, report, 1, Operation::MassCrash)
+    die(stage, report, 1, World::crash)
 }
 
 pub(super) fn power_off(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
-    die(stage, report, 1, |hosts| Operation::PowerOff(hosts[0]))
+    die(stage, report, 1, World::power_off)
 }
 
 pub(super) fn mass_crash(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
-    die(stage, report, MASS.min(stage.world.nodes() / 2), Operation::MassCrash)
+    die(stage, report, MASS.min(stage.world.nodes() / 2), World::crash)
 }
 
-fn die(stage: &mut Stage<'_>, report: &mut Report, how_many: usize, how: impl Fn(Vec<usize>) -> Operation) -> Outcome {
+fn die(stage: &mut Stage<'_>, report: &mut Report, how_many: usize, how: fn(&mut World, usize) -> bool) -> Outcome {
     let nodes = stage.world.nodes();
     let victims: Vec<usize> = (nodes - how_many..nodes).collect();
     let failures: Vec<Failure> =
         victims.iter().map(|victim| Failure::now(&stage.world, *victim, nodes - how_many)).collect();
-    how(victims).apply(&mut stage.world);
+    for victim in victims {
+        how(&mut stage.world, victim);
+    }
     let WorldOptions { settings, lease, .. } = stage.world.options();
     let lasting = aftermath(settings, *lease);
     stage.run_for(lasting);
@@ -118,7 +119,7 @@ pub(super) fn restart_lasts(settings: &Settings, _: LeaseTiming) -> Duration {
 
 pub(super) fn restart_all(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let all: Vec<usize> = (0..stage.world.nodes()).collect();
-    Operation::StaggeredRestart(all, DiskFate::Kept, RESTART).apply(&mut stage.world);
+    stage.world.restart_in_turns(&all, RESTART);
     stage.run_for(RESTART);
     settle(stage, report)
 }
@@ -135,17 +136,20 @@ pub(super) fn churn(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
         let world = &mut stage.world;
         let node = random.index(world.nodes());
         let running = (0..world.nodes()).filter(|node| world.core(*node).is_some()).count();
-        let operation = match (world.core(node).is_some(), step % 4) {
-            (false, _) => Operation::Restart(node, DiskFate::Kept),
+        match (world.core(node).is_some(), step % 4) {
+            (false, _) => drop(world.start(node)),
             (true, 0) if running > 2 => {
                 failures.push(Failure::now(world, node, running - 1));
-                Operation::Crash(node)
+                world.crash(node);
             }
-            (true, 1) if running > 2 => Operation::Leave(node),
-            (true, 2) => Operation::Join,
-            (true, _) => Operation::SetTags(node, step),
-        };
-        operation.apply(world);
+            (true, 1) if running > 2 => drop(world.command(node, Command::Leave)),
+            (true, 2) => drop(world.add_node()),
+            (true, _) => {
+                let tags = Tags::new(BTreeMap::from([("value".to_owned(), step.to_string())])).unwrap_or_default();
+                let ticket = world.ticket();
+                world.command(node, Command::SetTags { ticket, tags });
+            }
+        }
         stage.run_for(random.duration(settings.suspect_timeout / 4, settings.down_timeout));
     }
     stage.run_for(settings.down_timeout);

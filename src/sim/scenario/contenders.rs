@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::outcome::Outcome;
 use super::stage::{Stage, patience};
 use super::succession::{Figures, ROUNDS};
-use crate::faults::LeaseFault;
 use crate::report::Report;
 use headcount_contender::ContenderTiming;
 use headcount_core::Settings;
@@ -48,13 +47,15 @@ pub(super) fn play(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
         // Some time that has nothing to do with renewals.
         stage.run_for(timing.renewal_interval * (round * 7 % ROUNDS) / ROUNDS);
         let began = stage.world.now();
-        let fault = match round % 4 {
-            0 => LeaseFault::CrashLeader,
-            1 => LeaseFault::PauseLeader(lease * 2),
-            2 => LeaseFault::CutLeaderFromStore(lease * 2, false),
-            _ => LeaseFault::FailOver(LOST_COMMITS),
-        };
-        fault.apply(&mut stage.world);
+        // Whoever leads may have changed since.
+        let (victim, world) = (stage.world.lease_leader(), &mut stage.world);
+        match (round % 4, victim) {
+            (0, Some(victim)) => drop(world.crash(victim)),
+            (1, Some(victim)) => drop(world.pause(victim, lease * 2)),
+            (2, Some(victim)) => drop(world.cut_from_store(victim, lease * 2)),
+            (3, _) => drop(world.fail_store_over(Some(LOST_COMMITS))),
+            (_, None) | (4.., _) => {}
+        }
         outcome.disturbed.insert(leader);
         stage.run_for(lease * 3);
         let members = (0..stage.world.nodes()).filter(|node| *node != leader);

@@ -6,8 +6,7 @@ use super::acts::settle;
 use super::outcome::Outcome;
 use super::stage::Stage;
 use crate::World;
-use crate::faults::Operation;
-use crate::network::{Burst, Conditions, NodeLoss};
+use crate::network::{Burst, Conditions, NodeLoss, NodeSet};
 use crate::report::Report;
 use headcount_core::Settings;
 use headcount_core::election::LeaseTiming;
@@ -28,18 +27,23 @@ pub(super) fn six_flips(_: &Settings, _: LeaseTiming) -> Duration {
 pub(super) fn slow(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let (slow, lasting) = (one_in(&stage.world, 5), usual_in(&stage.world));
     let by = stage.world.options().settings.heartbeat_interval / 2;
-    disturb(stage, report, slow, lasting, |node| Operation::Slow(node, by, lasting))
+    disturb(stage, report, slow, lasting, |world, node| {
+        world.slow(node, by, lasting);
+    })
 }
 
 pub(super) fn one_way_loss(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let (lossy, lasting) = (one_in(&stage.world, 100), usual_in(&stage.world));
     let loss = NodeLoss { outgoing: 0.8, incoming: 0.0 };
-    disturb(stage, report, lossy, lasting, |node| Operation::Lossy(node, loss, lasting))
+    disturb(stage, report, lossy, lasting, |world, node| world.set_node_loss(node, loss, lasting))
 }
 
 pub(super) fn flip_flop(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let (deaf, lasting) = (one_in(&stage.world, 100), FLIP_FLOP * 6);
-    disturb(stage, report, deaf, lasting, |node| Operation::FlipFlop(vec![node], FLIP_FLOP, lasting))
+    disturb(stage, report, deaf, lasting, |world, node| {
+        let deaf = NodeSet::of(&[node]);
+        world.cut_in_turns(deaf.rest(), deaf, FLIP_FLOP, lasting);
+    })
 }
 
 pub(super) fn bursts(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
@@ -47,7 +51,7 @@ pub(super) fn bursts(stage: &mut Stage<'_>, report: &mut Report) -> Outcome {
     let burst = Some(Burst { begin: 0.02, end: 0.2, loss: 0.9 });
     let conditions = Conditions { burst, ..*stage.world.network.usual() };
     let lasting = usual_in(&stage.world);
-    Operation::SetConditions(conditions, lasting).apply(&mut stage.world);
+    stage.world.disturb(conditions, lasting);
     stage.run_for(lasting);
     Outcome { goes_on: true, ..settle(stage, report) }
 }
@@ -69,10 +73,10 @@ fn disturb(
     report: &mut Report,
     nodes: Vec<usize>,
     lasting: Duration,
-    fault: impl Fn(usize) -> Operation,
+    fault: impl Fn(&mut World, usize),
 ) -> Outcome {
     for node in &nodes {
-        fault(*node).apply(&mut stage.world);
+        fault(&mut stage.world, *node);
     }
     stage.run_for(lasting);
     Outcome { disturbed: nodes.into_iter().collect(), goes_on: true, ..settle(stage, report) }

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::World;
-use crate::invariants::in_short;
 use crate::node::Node;
 use crate::random::nanos;
 use headcount_core::{Core, Record, Status};
@@ -92,4 +91,9 @@ fn side_by_side<'a>(one: &'a Core, other: &'a Core) -> impl Iterator<Item = (Hel
 
 fn described(record: Option<&Arc<Record>>) -> String {
     record.map_or_else(|| "nothing".to_owned(), |record| in_short(record))
+}
+
+/// Describes a record in a few words.
+pub fn in_short(record: &Record) -> String {
+    format!("{} {} {} run {}", record.id, record.status, record.incarnation, record.run)
 }

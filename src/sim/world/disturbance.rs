@@ -11,6 +11,7 @@ use super::{Event, World};
 use crate::network::{Conditions, Cut, CutId, NodeLoss, NodeSet};
 use crate::random::nanos;
 use crate::streams::Tcp;
+use crate::watch::Upheaval;
 use headcount_core::Run;
 
 /// The end of a disturbance.
@@ -87,7 +88,7 @@ impl World {
 
     /// Cuts these off from the rest, both ways.
     pub fn partition(&mut self, side: &[usize], lasting: Option<Duration>) {
-        self.expect_partition(side, lasting);
+        self.undergo(Upheaval::Cut { side, lasting });
         let side = NodeSet::of(side);
         self.cut(side.clone(), side.rest(), lasting);
         self.cut(side.rest(), side, lasting);
@@ -166,7 +167,7 @@ impl World {
     }
 
     /// Returns the time for which this run of a node has been running well over a network where nothing was wrong.
-    pub(super) fn healthy_for(&self, subject: usize, run: Run) -> Option<Duration> {
+    pub fn healthy_for(&self, subject: usize, run: Run) -> Option<Duration> {
         let calm_since = self.network_calm_since?.max(self.nodes.get(subject)?.untroubled()?);
         Some(self.running_for(subject, run)?.min(Duration::from_nanos(self.now - calm_since)))
     }

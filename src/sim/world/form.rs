@@ -40,7 +40,7 @@ impl World {
     /// # Panics
     /// Panics if a core cannot be led to Up by a sponsor's messages: then joining works otherwise than this page says.
     pub fn formed(options: WorldOptions) -> Self {
-        Self::form(World::new(options))
+        World::new(options).form()
     }
 
     /// Creates the same world with a tamper.
@@ -48,10 +48,16 @@ impl World {
     /// # Panics
     /// As [`World::formed`].
     pub fn formed_with_tamper(options: WorldOptions, tamper: Box<dyn Tamper>) -> Self {
-        Self::form(World::with_tamper(options, Some(tamper)))
+        World::with_tamper(options, tamper).form()
     }
 
-    fn form(mut world: World) -> Self {
+    /// Leads all nodes of a world that has just begun to Up.
+    ///
+    /// # Panics
+    /// As [`World::formed`].
+    #[must_use]
+    pub fn form(self) -> Self {
+        let mut world = self;
         if world.nodes.len() < 2 {
             return world;
         }

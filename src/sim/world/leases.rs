@@ -14,8 +14,6 @@
 //! | the way to the database, and what goes wrong on it | `way` |
 
 mod doing;
-#[cfg(test)]
-mod tests;
 mod way;
 
 use std::collections::BTreeMap;
@@ -23,11 +21,10 @@ use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
 use crate::happening::Happening;
-use crate::invariants::{Finding, LeaseReached, LeaseWatch};
 use crate::lease::Database;
 use crate::random::{Purpose, Random, nanos};
-#[cfg(not(test))]
-use headcount_contender::Contender;
+use crate::tamper::{Contender, Rules};
+use crate::watch::LeaseEvent as Told;
 use headcount_contender::{ContenderInit, ContenderTiming, LeaseName, Round};
 use headcount_core::wire::LeaseUpdate;
 use headcount_core::{Command, Core, Time};
@@ -39,10 +36,6 @@ const WORST_CLOCK_PPM: u64 = 10_000;
 /// The time that a leaving node has to release its leases, as an agent has.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// A contender that leaves a rule out, if a test wants it.
-#[cfg(test)]
-type Contender = headcount_contender::Contender<headcount_contender::flaw::Planted>;
-
 /// The nodes that contend, their leases, and their pace.
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
@@ -52,9 +45,6 @@ pub struct LeaseOptions {
     pub timing: ContenderTiming,
     /// The leases contended for; the first one is measured.
     pub leases: Vec<LeaseName>,
-    /// A rule that all of them leave out.
-    #[cfg(test)]
-    pub(crate) flaw: Option<headcount_contender::flaw::Flaw>,
     /// A planted bug of the database: sweeping frees leases that have expired.
     pub sweeps_free: bool,
 }
@@ -62,14 +52,7 @@ pub struct LeaseOptions {
 impl LeaseOptions {
     /// Returns options by which so many nodes contend for the one lease that clusters are led by.
     pub fn new(contenders: usize, timing: ContenderTiming) -> Self {
-        Self {
-            contenders,
-            timing,
-            leases: vec![LeaseName::default()],
-            #[cfg(test)]
-            flaw: None,
-            sweeps_free: false,
-        }
+        Self { contenders, timing, leases: vec![LeaseName::default()], sweeps_free: false }
     }
 }
 
@@ -156,13 +139,8 @@ impl World {
         self.leases.as_mut()?.places.get_mut(node)?.agent.as_mut()
     }
 
-    fn watch_leases(&mut self, node: usize, look: impl FnOnce(&mut LeaseWatch) -> Option<Finding>) {
-        let now = self.now;
-        if let Some(checker) = &mut self.checker {
-            let finding = look(&mut checker.leases);
-            self.has_failed |= finding.is_some();
-            checker.found(now, node, finding);
-        }
+    fn tell_of_lease(&mut self, node: usize, event: Told<'_>) {
+        self.tell(|watch, world| watch.on_lease(world, node, event));
     }
 
     /// Draws the error of a contender's clock, in parts per million: always as wrong as is allowed, since what breaks,
@@ -193,10 +171,10 @@ impl World {
             seed,
         };
         let local = clock.local(self.now);
-        #[cfg(not(test))]
-        let contender = Contender::new(init, local);
-        #[cfg(test)]
-        let contender = Contender::planted(init, local, leases.options.flaw);
+        let mut contender = Contender::by_rules(Rules::default(), init, local);
+        if let Some(tamper) = &mut self.tamper {
+            tamper.contender_starts(node, &mut contender);
+        }
         leases.places[node].agent = Some(Agent {
             process: number,
             contender,
@@ -208,9 +186,7 @@ impl World {
             sweep_at: self.now + nanos(timing.row_ttl / 2),
             is_leaving: false,
         });
-        if let Some(checker) = &mut self.checker {
-            checker.leases.born(node, number, clock, &terms);
-        }
+        self.tell_of_lease(node, Told::Birth { process: number, clock, terms: &terms });
         for (lease, term) in &terms {
             self.keep_lease_term(node, lease, *term);
         }
@@ -222,9 +198,7 @@ impl World {
     pub(super) fn contender_ends(&mut self, node: usize) {
         if let Some(place) = self.leases.as_mut().and_then(|leases| leases.places.get_mut(node)) {
             place.agent = None;
-            if let Some(checker) = &mut self.checker {
-                checker.leases.gone(node);
-            }
+            self.tell_of_lease(node, Told::End);
         }
     }
 
@@ -299,9 +273,8 @@ impl World {
 
     /// Takes note that a process that stood still goes on.
     pub(super) fn contender_wakes(&mut self, node: usize) {
-        let now = self.now;
-        if let Some(checker) = self.checker.as_mut().filter(|_| self.leases.is_some()) {
-            checker.leases.wakes(now, node);
+        if self.leases.is_some() {
+            self.tell_of_lease(node, Told::Wake);
         }
     }
 
@@ -318,26 +291,8 @@ impl World {
         leaders.next().filter(|_| leaders.next().is_none())
     }
 
-    /// Returns the node that tells of the only valid claim to the first lease, if promises are checked.
-    pub(crate) fn told_lease_leader(&self) -> Option<usize> {
-        let lease = &self.leases.as_ref()?.options.leases[0];
-        self.checker.as_ref()?.leases.leader(self.now, lease)
-    }
-
-    /// Returns the figures of contenders so far; all zero if promises are not checked.
-    pub fn leases_reached(&self) -> LeaseReached {
-        self.checker.as_ref().map_or_else(LeaseReached::default, |checker| checker.leases.reached)
-    }
-
-    /// Returns the time of the first claim to a lease that began since then; `None` if none did, or if promises are not
-    /// checked.
-    pub(crate) fn lease_led_since(&self, since: Duration, lease: &LeaseName) -> Option<Duration> {
-        let found = self.checker.as_ref()?.leases.first_claim_since(nanos(since), lease)?;
-        Some(Duration::from_nanos(found))
-    }
-
     /// Returns the earliest time since which a member contends, and waits for no work of its own.
-    pub(crate) fn contended_since(&self) -> Option<Duration> {
+    pub fn contended_since(&self) -> Option<Duration> {
         let leases = self.leases.as_ref()?;
         let agents = (0..leases.places.len()).filter_map(|node| leases.places[node].agent.as_ref());
         let since = |agent: &Agent| Some(agent.member_since?.max(agent.works_until));
@@ -345,31 +300,20 @@ impl World {
         since.map(Duration::from_nanos)
     }
 
-    /// Returns the first difference between a contender and the database; `None` if all agree with it.
-    pub(crate) fn lease_divergence(&self) -> Option<String> {
-        let (leases, checker) = (self.leases.as_ref()?, self.checker.as_ref()?);
-        for lease in &leases.options.leases {
-            let (term, token) = leases.databases[0].look(lease);
-            let Some(holder) = leases.databases[0].holder(lease) else {
-                return Some(format!("nobody holds {lease} in the database"));
-            };
-            for node in 0..leases.places.len() {
-                let is_there = leases.places[node].agent.as_ref().is_some_and(|agent| agent.member_since.is_some());
-                let Some(shown) = checker.leases.shown(node, lease).filter(|_| is_there) else { continue };
-                let id = &self.nodes[node].id;
-                if shown.leader.as_ref() != Some(&holder) || shown.term != term {
-                    return Some(format!(
-                        "{id} shows {lease} {:?} {:?} {}, the database holds {holder} {term} {token:?}",
-                        shown.state, shown.leader, shown.term
-                    ));
-                }
-                let known = checker.leases.highest_known(node, lease);
-                if known > term {
-                    return Some(format!("{id} has heard of term {known} of {lease}, the database holds {term}"));
-                }
-            }
-        }
-        None
+    /// Returns one of the databases: the one that all nodes ask, or another one, which some ask by mistake.
+    pub fn database(&self, number: usize) -> Option<&Database> {
+        self.leases.as_ref()?.databases.get(number)
+    }
+
+    /// Returns the same database, to be changed by hand.
+    pub fn database_mut(&mut self, number: usize) -> Option<&mut Database> {
+        self.leases.as_mut()?.databases.get_mut(number)
+    }
+
+    /// Returns true if the contender of a node may lead: its node has become a member.
+    pub fn may_contend(&self, node: usize) -> bool {
+        let place = self.leases.as_ref().and_then(|leases| leases.places.get(node));
+        place.and_then(|place| place.agent.as_ref()).is_some_and(|agent| agent.member_since.is_some())
     }
 
     /// Returns the time on the clock of a node's process.

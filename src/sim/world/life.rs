@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, Nanos, Waiting, World};
-use crate::invariants::Invariant;
+use super::{Event, Waiting, World};
 use crate::node::{Clock, Disk, Node, Process, address_of, node_at};
 use crate::pool::Pool;
 use crate::random::nanos;
+use crate::watch::Upheaval;
 use headcount_core::limits::INCARNATION_STEP;
 use headcount_core::wire::Header;
-use headcount_core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Status, StopReason, Tags};
+use headcount_core::{Command, Core, CoreInit, Durable, NodeId, Record, Run, Tags};
 
 /// The wall-clock time at which every simulation begins, in Unix milliseconds.
 const EPOCH_MS: u64 = 1_800_000_000_000;
@@ -36,16 +36,11 @@ impl World {
         let is_durable = !self.random.chance(self.options.diskless) || node < self.options.voters;
         let mixed = &self.options.mixed;
         let settings = if mixed.is_empty() { &self.options.settings } else { &mixed[node % mixed.len()] };
-        let mut shares_name = false;
-        for other in self.nodes.iter_mut().filter(|other| other.id == id) {
-            (other.shares_name, shares_name) = (true, true);
-        }
         self.nodes.push(Node {
             id,
             address,
             source: None,
             settings: settings.clone(),
-            shares_name,
             disk: Disk::default(),
             disk_full_until: 0,
             is_durable,
@@ -54,9 +49,6 @@ impl World {
             lingers_until: 0,
             is_off: false,
             ended: None,
-            leave_asked: false,
-            removal_asked: false,
-            packets_before: 0,
             troubles: 0,
             untroubled_since: 0,
             doomed: None,
@@ -79,7 +71,7 @@ impl World {
     }
 
     /// Returns the node that is, or was last, at this address.
-    pub(super) fn place_at(&self, address: SocketAddr) -> Option<usize> {
+    pub fn place_at(&self, address: SocketAddr) -> Option<usize> {
         let moved = if self.moved.is_empty() { None } else { self.moved.get(&address).copied() };
         moved.or_else(|| node_at(address).filter(|node| self.nodes.get(*node).is_some_and(|n| n.address == address)))
     }
@@ -112,9 +104,7 @@ impl World {
         let error_ppm = if self.is_contending(node) { self.contender_clock_error() } else { error_ppm };
         self.processes += 1;
         let clock = Clock::new(self.now, error_ppm);
-        if let Some(checker) = &mut self.checker {
-            checker.born(self.now, node, &init, clock);
-        }
+        self.tell(|watch, world| watch.on_birth(world, node, &init, clock));
         let run = init.run;
         self.runs.insert(run, node);
         self.trace.say(self.now, || format!("{} starts as run {run}, incarnation {}", init.id, init.incarnation));
@@ -126,8 +116,6 @@ impl World {
         place.process = Some(Process::new(core, run, self.processes, clock, self.now));
         place.ended = None;
         place.is_off = false;
-        place.leave_asked = false;
-        place.removal_asked = false;
         self.seal_process(node);
         self.drain_newborn(node);
         self.contender_starts(node);
@@ -137,6 +125,17 @@ impl World {
     /// Starts a node after a while, unless it runs by then.
     pub fn start_after(&mut self, node: usize, after: Duration) {
         self.push_after(after, Event::Start { node });
+    }
+
+    /// Kills these processes and starts each again within the time, in another order than they are numbered. Returns those that
+    /// ran.
+    pub fn restart_in_turns(&mut self, nodes: &[usize], within: Duration) -> Vec<usize> {
+        let crashed: Vec<usize> = nodes.iter().copied().filter(|node| self.crash(*node)).collect();
+        for (nth, node) in crashed.iter().enumerate() {
+            let share = (nth * 7 + 3) % crashed.len() + 1;
+            self.start_after(*node, within * share as u32 / crashed.len() as u32);
+        }
+        crashed
     }
 
     /// Returns what a driver gives to a core at its birth: the first incarnation, with room above it, is on disk
@@ -177,7 +176,7 @@ impl World {
 
     /// Kills a process, without a goodbye; its kernel closes its links. Returns true if there was one.
     pub fn crash(&mut self, node: usize) -> bool {
-        self.expect_death(node, false);
+        self.dies(node, false);
         self.kill(node).is_some_and(|process| {
             self.close_streams(node, process);
             true
@@ -192,7 +191,7 @@ impl World {
 
     /// Takes a host's power: its process dies, and no connection is closed. Returns true if there was a process.
     pub fn power_off(&mut self, node: usize) -> bool {
-        self.expect_death(node, true);
+        self.dies(node, true);
         self.nodes[node].is_off = true;
         self.kill(node).is_some_and(|process| {
             self.vanish_streams(node, process);
@@ -200,14 +199,18 @@ impl World {
         })
     }
 
+    fn dies(&mut self, node: usize, is_silent: bool) {
+        if self.nodes[node].process.is_some() {
+            self.undergo(Upheaval::Death { node, is_silent });
+        }
+    }
+
     fn kill(&mut self, node: usize) -> Option<u64> {
         let reached = self.random.chance(0.5);
         let place = &mut self.nodes[node];
         let process = place.process.take()?.number;
         place.disk.crash(reached && place.disk_full_until <= self.now);
-        if let Some(checker) = &mut self.checker {
-            checker.gone(node);
-        }
+        self.tell(|watch, world| watch.on_end(world, node, None));
         self.contender_ends(node);
         Some(process)
     }
@@ -217,9 +220,7 @@ impl World {
         if self.nodes[node].process.is_none() {
             self.nodes[node].disk.lose();
             self.lose_terms(node);
-            if let Some(checker) = &mut self.checker {
-                checker.disk_lost(node, &self.nodes[node].id);
-            }
+            self.tell(|watch, world| watch.on_disk_lost(world, node));
         }
     }
 
@@ -230,10 +231,11 @@ impl World {
 
     /// Suspends a process for a while; returns true if there was a running one.
     pub fn pause(&mut self, node: usize, lasting: Duration) -> bool {
-        let Some(process) = self.nodes[node].process.as_mut().filter(|process| !process.paused) else {
+        if self.nodes[node].process.as_ref().is_none_or(|process| process.paused) {
             return false;
-        };
-        self.expectations.upheaval(self.now, true);
+        }
+        self.upheaval(true);
+        let Some(process) = self.nodes[node].process.as_mut() else { return false };
         process.paused = true;
         process.undisturbed_since = None;
         // Anything that it was to be woken for waits for the end of the pause.
@@ -246,8 +248,11 @@ impl World {
 
     /// Makes a process handle everything late, by up to `by`, for a while; returns true if there was one.
     pub fn slow(&mut self, node: usize, by: Duration, lasting: Duration) -> bool {
+        if self.nodes[node].process.is_none() {
+            return false;
+        }
+        self.upheaval(true);
         let Some(process) = self.nodes[node].process.as_mut() else { return false };
-        self.expectations.upheaval(self.now, true);
         process.slowness = nanos(by);
         process.undisturbed_since = None;
         let event = Event::Hasten { node, process: process.number };
@@ -261,24 +266,7 @@ impl World {
             return false;
         }
         self.upheaval(false);
-        match &command {
-            Command::Leave => {
-                self.nodes[node].leave_asked = true;
-                let run = self.nodes[node].running().map(|process| process.run);
-                self.goodbyes.extend(run.map(|run| (run, self.now)));
-            }
-            Command::Remove { id, .. } => {
-                for place in self.nodes.iter_mut().filter(|place| place.id == *id) {
-                    place.removal_asked = true;
-                }
-            }
-            Command::SetAddress { address, .. } => {
-                if let Some(checker) = &mut self.checker {
-                    checker.given_address(node, *address);
-                }
-            }
-            _ => {}
-        }
+        self.tell(|watch, world| watch.on_command(world, node, &command));
         if command != Command::Leave || !self.leaves_leases(node) {
             self.offer(node, Waiting::Command(command));
         }
@@ -293,39 +281,15 @@ impl World {
 
     /// Ends the process of a core that has stopped; its disk finishes the write under way.
     pub(super) fn end_process(&mut self, node: usize) {
-        let now: Nanos = self.now;
         self.upheaval(false);
         let place = &mut self.nodes[node];
         let Some(process) = place.process.take() else { return };
         let Some(reason) = process.stopped else { return };
         let number = process.number;
-        let asked = match &reason {
-            StopReason::Left => place.leave_asked,
-            StopReason::Removed => place.removal_asked,
-            // Of two nodes with one name, one has to go.
-            StopReason::NameInUse { .. } => place.shares_name,
-            // Refused, copied, set back.
-            _ => false,
-        };
         place.disk.crash(true);
         place.ended = Some(reason.clone());
-        let id = place.id.clone();
         self.contender_ends(node);
-        if let Some(checker) = &mut self.checker {
-            checker.gone(node);
-            if !asked {
-                checker.report(now, Some(&id), Invariant::NoUnaskedStop, format!("it stopped by itself: {reason}"));
-                self.has_failed = true;
-            }
-        }
+        self.tell(|watch, world| watch.on_end(world, node, Some(&reason)));
         self.close_streams(node, number);
-    }
-}
-
-impl Node {
-    /// Returns the names that its core lists as Up.
-    pub(super) fn listed_up(&self) -> Vec<NodeId> {
-        let records = self.process.iter().flat_map(|process| process.core.records());
-        records.filter(|(record, _)| record.status == Status::Up).map(|(record, _)| record.id.clone()).collect()
     }
 }

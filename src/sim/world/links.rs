@@ -80,7 +80,7 @@ impl World {
             let at = self.network.latency(self.now);
             self.push(at, Event::Stream(StreamEvent::Syn { opener, to, tries: 1 }));
         } else {
-            self.goes_to_recorder(to, TCP_BYTES);
+            self.goes_outside(to, TCP_BYTES);
             let answer = ConnectOutcome::Unreachable;
             self.push_after(FIRST_RETRY, Event::Stream(StreamEvent::ConnectOutcome { opener, answer }));
         }

@@ -48,10 +48,6 @@ pub struct WorldOptions {
     pub forging: bool,
     /// Everything is sealed, and only what is sealed is taken.
     pub sealed: bool,
-    /// The promises are checked after every step, which costs time in proportion to the view at every change.
-    pub checked: bool,
-    /// The checks include how soon crashes, silences and cuts are known everywhere.
-    pub timely: bool,
     /// Nodes forget a member at most so far apart: the longest pause of any schedule.
     pub reaping_spread: Duration,
     /// Equal records of all cores are one in memory. It changes nothing but that.
@@ -81,8 +77,6 @@ impl WorldOptions {
             diskless: 0.0,
             forging: false,
             sealed: false,
-            checked: true,
-            timely: false,
             reaping_spread: Duration::from_secs(30),
             shared: true,
             verbose: false,

@@ -31,9 +31,9 @@ impl World {
     /// stands any more. Returns false if no process runs.
     ///
     /// # Panics
-    /// In a world whose promises are checked.
+    /// In a world that is watched.
     pub fn put_memory_back(&mut self, node: usize, memory: Memory) -> bool {
-        assert!(self.checker.is_none(), "what it knew is known no more");
+        assert!(self.watch.is_none(), "what it knew is known no more");
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.stopped.is_none()) else {
             return false;
         };
@@ -59,9 +59,9 @@ impl World {
     /// Puts a copy of a disk into a node that does not run: an old one of its own, or another node's.
     ///
     /// # Panics
-    /// In a world whose promises are checked, or if the node runs.
+    /// In a world that is watched, or if the node runs.
     pub fn put_disk(&mut self, node: usize, DiskImage(disk): DiskImage) {
-        assert!(self.checker.is_none() && self.nodes[node].process.is_none(), "its process is gone");
+        assert!(self.watch.is_none() && self.nodes[node].process.is_none(), "its process is gone");
         self.nodes[node].disk = disk;
     }
 }

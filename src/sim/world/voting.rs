@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Event, Nanos, World};
 use crate::node::Process;
 use crate::random::nanos;
-use headcount_core::election::{Ballot, Election, Electorate, Identity, LeaderPolicy, LossReason, Term};
+use headcount_core::election::{Ballot, Electorate, Identity, LeaderPolicy, LossReason, Term};
 use headcount_core::{Core, Input, NodeId, Output, QuorumInit};
 
 /// News of a leader.
@@ -40,11 +40,6 @@ impl World {
     /// Returns the events about leaders since [`World::watch`].
     pub fn elections_seen(&self) -> &[ElectionSighting] {
         self.elections_seen.as_deref().unwrap_or_default()
-    }
-
-    /// Returns the number of terms in which any node claimed to lead, if promises are checked.
-    pub fn terms_claimed(&self) -> usize {
-        self.checker.as_ref().map_or(0, super::Checker::terms_claimed)
     }
 
     pub(super) fn elections_saw(&mut self, observer: usize, output: Output) {
@@ -91,10 +86,6 @@ impl World {
     }
 
     pub(super) fn end_work(&mut self, node: usize, term: Term) {
-        let goes_on = self.tamper.as_mut().is_some_and(|tamper| tamper.hurries(node));
-        if let Some(checker) = self.checker.as_mut().filter(|_| !goes_on) {
-            checker.work_ended(node, term);
-        }
         self.step(node, Input::WorkEnded { term });
     }
 
@@ -129,18 +120,6 @@ impl World {
         let process = self.nodes[node].running()?;
         let (told, now) = (process.core.leadership(), process.clock.local(self.now));
         told.valid_until.filter(|_| told.leader.is_some()).map(|until| until.since(now))
-    }
-
-    pub(super) fn look_at_leadership(&mut self, node: usize) {
-        let Some(process) = self.nodes[node].running() else { return };
-        let mut told = process.core.leadership();
-        let lineage = process.core.election().and_then(Election::lineage);
-        if let Some(tamper) = &mut self.tamper {
-            tamper.leadership(node, &mut told);
-        }
-        if let Some(checker) = &mut self.checker {
-            checker.look_at_leadership(self.now, node, &told, lineage);
-        }
     }
 
     fn running(&self) -> impl Iterator<Item = &Process> {

@@ -15,22 +15,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Event, Waiting, World};
-use crate::invariants::Invariant;
-use crate::node::Stored;
+use crate::node::{Process, Stored};
 use crate::streams::ConnectOutcome;
-use headcount_core::{Command, Input, LinkEvent, Output, Run};
+use crate::watch::{Stuck, Upheaval, Watch};
+use headcount_core::{Input, LinkEvent, Output};
 
 /// Number of wake-ups at one instant after which a core counts as stuck.
 const MAX_WAKES_AT_ONCE: u32 = 10_000;
 /// The largest number of outputs of one input, for each node there is; with more, a core never comes to an end.
 const MAX_OUTPUTS_PER_NODE: usize = 1_000;
-
-/// State from before an input, to see the effects of the input.
-#[derive(Default)]
-struct Before {
-    suspicions_raised: u64,
-    sponsor: Option<Run>,
-}
 
 impl World {
     pub(super) fn happen(&mut self, event: Event) {
@@ -67,7 +60,14 @@ impl World {
             Event::Start { node } => {
                 self.start(node);
             }
-            Event::Compare => self.compare(),
+            Event::Look => {
+                if let Some(Some(after)) = self.tell_and(|watch, world| {
+                    watch.on_look(world);
+                    watch.looks_every()
+                }) {
+                    self.push_after(after, Event::Look);
+                }
+            }
             Event::Perish { node, process } => {
                 if self.is_process(node, process) {
                     self.perish(node);
@@ -75,7 +75,11 @@ impl World {
             }
             Event::Recorder { visit } => self.let_it_play(visit),
             Event::Misdirected => self.misdirect_next(),
-            Event::Expect(due) => self.note_due(due),
+            Event::Due => {
+                if let Some(Some(after)) = self.tell_and(Watch::on_due) {
+                    self.push_after(after, Event::Due);
+                }
+            }
             Event::Stream(event) => self.stream_event(event),
             Event::Lease(event) => self.lease_event(event),
         }
@@ -132,7 +136,7 @@ impl World {
                 self.forget_seal(node, link);
                 self.step(node, Input::Link { link, event: LinkEvent::Closed });
             }
-            Waiting::Command(command) => self.hand_in_command(node, command),
+            Waiting::Command(command) => self.step(node, Input::Command(command)),
             Waiting::Written if self.nodes[node].disk_full_until > self.now => {
                 if self.nodes[node].disk.failed() {
                     self.write_again(node);
@@ -144,9 +148,7 @@ impl World {
                 if more {
                     self.begin_write(node);
                 }
-                if let Some(checker) = &mut self.checker {
-                    checker.stored(node, stored.incarnation_bound);
-                }
+                self.tell(|watch, world| watch.on_stored(world, node, stored.incarnation_bound));
                 self.persisted(node, stored);
             }
             Waiting::Acknowledged(stored) => self.persisted(node, stored),
@@ -164,23 +166,15 @@ impl World {
         self.step(node, Input::Persisted { incarnation_bound, ballot_version });
     }
 
-    fn hand_in_command(&mut self, node: usize, command: Command) {
-        if let (Command::SetTags { tags, .. }, Some(checker)) = (&command, &mut self.checker) {
-            checker.given_tags(node, tags);
-        }
-        self.step(node, Input::Command(command));
-    }
-
     /// Ends the pause of a node: inputs that arrived meanwhile are handed in first, then the time, as a driver does.
     pub(super) fn resume(&mut self, node: usize, process: u64) {
         let now = self.now;
-        let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process) else {
-            return;
-        };
-        if !running.paused {
+        let is_it = |running: &Process| running.number == process && running.paused;
+        if !self.nodes[node].process.as_ref().is_some_and(is_it) {
             return;
         }
-        self.expectations.upheaval(now, true);
+        self.upheaval(true);
+        let Some(running) = self.nodes[node].process.as_mut() else { return };
         running.paused = false;
         running.undisturbed_since = (running.slowness == 0).then_some(now);
         running.waiting_packets = 0;
@@ -202,10 +196,12 @@ impl World {
     /// Ends the slowness of a node.
     pub(super) fn end_slowness(&mut self, node: usize, process: u64) {
         let now = self.now;
-        if let Some(running) = self.nodes[node].process.as_mut().filter(|running| running.number == process)
-            && running.slowness > 0
-        {
-            self.expectations.upheaval(now, true);
+        let is_it = |running: &Process| running.number == process && running.slowness > 0;
+        if !self.nodes[node].process.as_ref().is_some_and(is_it) {
+            return;
+        }
+        self.upheaval(true);
+        if let Some(running) = self.nodes[node].process.as_mut() {
             running.slowness = 0;
             running.undisturbed_since = (!running.paused).then_some(now);
         }
@@ -225,9 +221,7 @@ impl World {
             Some(deadline) if deadline <= running.clock.local(now) => {
                 running.wakes_at_once += 1;
                 if running.wakes_at_once > MAX_WAKES_AT_ONCE {
-                    let detail = format!("still wants to be woken at {deadline:?} after {MAX_WAKES_AT_ONCE} ticks");
-                    self.report(Some(node), Invariant::TimePasses, detail);
-                    return;
+                    return self.is_stuck(node, Stuck::Wakings(MAX_WAKES_AT_ONCE));
                 }
                 if self.tamper.as_mut().is_some_and(|tamper| tamper.sleeps(node)) {
                     return self.schedule(node);
@@ -269,58 +263,46 @@ impl World {
 
     /// Hands in one input, and carries out all its outputs.
     pub(super) fn step(&mut self, node: usize, input: Input<'_>) {
-        let before = self.look_before(node, &input);
+        if self.nodes[node].process.is_none() {
+            return;
+        }
+        self.tell(|watch, world| watch.on_input(world, node, &input));
         let Some(process) = self.nodes[node].process.as_mut() else { return };
         self.trace.input(self.now, node, &input);
         process.core.handle(process.clock.local(self.now), input);
-        self.finish_step(node, &before);
-    }
-
-    fn look_before(&mut self, node: usize, input: &Input<'_>) -> Before {
-        let mut before = Before::default();
-        if let (Some(checker), Some(process)) = (&mut self.checker, &self.nodes[node].process) {
-            before.suspicions_raised = process.core.counters().suspicions_raised;
-            if let Input::Packet { bytes, .. } | Input::UnboundPacket { bytes, .. } = input
-                && !checker.was_up(node)
-            {
-                before.sponsor = checker.handed_to_joiner(node, bytes);
-            }
-        }
-        before
+        self.finish_step(node);
     }
 
     /// Carries out an output of a core that has had no input yet.
     pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
-        self.handle_output(node, output, &Before::default());
+        self.handle_output(node, output);
     }
 
     /// Drains a core that was just born.
     pub(super) fn drain_newborn(&mut self, node: usize) {
-        self.finish_step(node, &Before::default());
+        self.finish_step(node);
     }
 
-    fn finish_step(&mut self, node: usize, before: &Before) {
+    fn finish_step(&mut self, node: usize) {
         let mut has_changed = false;
         let mut outputs = 0;
         while let Some(process) = self.nodes[node].process.as_mut() {
             let Some(output) = process.core.poll() else { break };
             outputs += 1;
             if outputs > MAX_OUTPUTS_PER_NODE * (self.nodes.len() + 10) {
-                return self.report(Some(node), Invariant::TrafficIsBounded, format!("{outputs} outputs and no end"));
+                return self.is_stuck(node, Stuck::Outputs(outputs));
             }
             match &mut self.tamper {
-                None => has_changed |= self.handle_output(node, output, before),
+                None => has_changed |= self.handle_output(node, output),
                 Some(tamper) => {
                     for output in tamper.output(node, output) {
-                        has_changed |=
-                            self.handle_output(node, output, &Before { suspicions_raised: 0, sponsor: None });
+                        has_changed |= self.handle_output(node, output);
                     }
                 }
             }
         }
-        if self.checker.is_some() {
-            self.look_after(node, has_changed, before);
-        }
+        self.note_up(node);
+        self.tell(|watch, world| watch.after_step(world, node, has_changed));
         if self.nodes[node].process.as_ref().is_some_and(|process| process.stopped.is_some()) {
             self.end_process(node);
         } else {
@@ -329,25 +311,35 @@ impl World {
         }
     }
 
-    /// Checks the view if it may have changed; besides, all views are checked in regular comparisons.
-    fn look_after(&mut self, node: usize, has_changed: bool, before: &Before) {
-        if self.nodes[node].running().is_none() {
-            self.has_failed |= !self.violations().is_empty();
-            return;
+    /// Adds a node whose process dies this long after it became Up.
+    pub fn add_doomed_node(&mut self, after: Duration) -> usize {
+        self.undergo(Upheaval::Doom { node: self.nodes.len() });
+        let node = self.add_node();
+        self.nodes[node].doomed = Some(after);
+        node
+    }
+
+    /// Takes note that a node is Up or not.
+    fn note_up(&mut self, node: usize) {
+        let now = self.now;
+        let place = &mut self.nodes[node];
+        let Some(process) = place.process.as_mut().filter(|process| process.stopped.is_none()) else { return };
+        if !process.core.is_up() {
+            process.up_since = None;
+        } else if process.up_since.is_none() {
+            process.up_since = Some(now);
+            let number = process.number;
+            if let Some(after) = place.doomed {
+                self.push_after(after, Event::Perish { node, process: number });
+            }
         }
-        if self.options.voters > 0 {
-            self.look_at_leadership(node);
+    }
+
+    /// Kills a process that was to die soon after it became Up.
+    fn perish(&mut self, node: usize) {
+        if self.nodes[node].doomed.take().is_some() {
+            self.undergo(Upheaval::Perish { node });
+            self.crash(node);
         }
-        self.note_up(node);
-        let Some(process) = self.nodes[node].process.as_mut() else { return };
-        let changes = process.core.changes();
-        let counted = std::mem::replace(&mut process.seen_changes, changes) != changes;
-        let joined = process.core.is_up() != self.checker.as_ref().is_some_and(|checker| checker.was_up(node));
-        if (has_changed || counted || joined)
-            && let (Some(observation), Some(checker)) = (self.observe(node), &mut self.checker)
-        {
-            checker.look(self.now, node, &observation, before.sponsor);
-        }
-        self.has_failed |= !self.violations().is_empty();
     }
 }

@@ -9,6 +9,7 @@ use super::{Contender, LeaseEvent};
 use crate::happening::Happening;
 use crate::network::Nanos;
 use crate::random::nanos;
+use crate::watch::LeaseEvent as Told;
 use crate::world::{Event, Waiting};
 use headcount_contender::{Answer, LeaseName, Output, Seen};
 use headcount_core::election::Term;
@@ -49,10 +50,7 @@ impl World {
             Happening::Heard { word, is_believed } => self.hear(node, &word, is_believed),
             Happening::Stored { lease, term } => self.store_term(node, lease, term),
             Happening::WorkEnded { lease, term } => {
-                let goes_on = self.tamper.as_mut().is_some_and(|tamper| tamper.hurries(node));
-                if let Some(checker) = self.checker.as_mut().filter(|_| !goes_on) {
-                    checker.leases.work_ended(node, &lease, term);
-                }
+                self.tell_of_lease(node, Told::WorkEnded(&lease, term));
                 self.contend(node, |contender, now| contender.work_ended(now, &lease, term));
             }
             Happening::Resign => {
@@ -85,20 +83,14 @@ impl World {
     }
 
     fn deliver(&mut self, node: usize, names: &[LeaseName], answer: &Answer) {
-        let led = |world: &Self, lease: &LeaseName| {
-            world.checker.as_ref().and_then(|checker| checker.leases.led(node, lease))
-        };
-        let seen: Vec<(LeaseName, Seen, Option<u64>)> = names
-            .iter()
-            .zip(&answer.steps)
-            .map(|(lease, seen)| (lease.clone(), seen.clone(), led(self, lease)))
-            .collect();
+        let seen: Vec<(LeaseName, Seen)> = names.iter().cloned().zip(answer.steps.iter().cloned()).collect();
+        self.tell_of_lease(node, Told::Answering(&seen));
         let Some(now) = self.local(node) else { return };
         let Some(agent) = self.agent(node) else { return };
         agent.contender.answered(now, answer);
         self.drain_contender(node, &seen);
-        self.watch_leases(node, |watch| watch.answered(node, &seen));
-        for (lease, seen, _) in seen {
+        self.tell_of_lease(node, Told::Answered(&seen));
+        for (lease, seen) in seen {
             let claim = self.agent(node).and_then(|agent| agent.contender.claims().find(|claim| claim.lease == lease));
             let known = claim.map_or(0, |claim| claim.term);
             if let (Some(nonce), Ok(lease)) = (seen.nonce().filter(|_| seen.term < known), NodeId::new(lease.as_str()))
@@ -126,7 +118,7 @@ impl World {
         }
     }
 
-    fn drain_contender(&mut self, node: usize, seen: &[(LeaseName, Seen, Option<u64>)]) {
+    fn drain_contender(&mut self, node: usize, seen: &[(LeaseName, Seen)]) {
         while let Some(output) = self.agent(node).and_then(|agent| agent.contender.poll()) {
             let outputs = match &mut self.tamper {
                 None => vec![output],
@@ -138,11 +130,10 @@ impl World {
                 self.contender_says(node, output, seen);
             }
         }
-        let now = self.now;
-        self.watch_leases(node, |watch| watch.look(now, node));
+        self.tell_of_lease(node, Told::Drained);
     }
 
-    fn contender_says(&mut self, node: usize, output: Output, seen: &[(LeaseName, Seen, Option<u64>)]) {
+    fn contender_says(&mut self, node: usize, output: Output, seen: &[(LeaseName, Seen)]) {
         let now = self.now;
         match output {
             Output::Persist { lease, term } => {
@@ -160,15 +151,15 @@ impl World {
                 }
             }
             Output::Claim(claim) => {
-                let seen = seen.iter().find(|(lease, ..)| *lease == claim.lease).map(|(_, seen, _)| seen);
-                self.watch_leases(node, |watch| watch.claim(now, node, &claim, seen));
+                let seen = seen.iter().find(|(lease, _)| *lease == claim.lease).map(|(_, seen)| seen);
+                self.tell_of_lease(node, Told::Claimed(&claim, seen));
             }
             Output::Elected { lease, term, leader, .. } => {
                 self.saw_lease(node, &lease, leader, term, LeaderNews::Elected);
             }
             Output::Lost { lease, term, leader, was_me, reason } => {
-                if let Some(checker) = self.checker.as_mut().filter(|_| was_me) {
-                    checker.leases.lost(reason);
+                if was_me {
+                    self.tell_of_lease(node, Told::Lost(reason));
                 }
                 self.saw_lease(node, &lease, leader, term, LeaderNews::Lost(reason));
             }
@@ -231,15 +222,12 @@ impl World {
         if !is_believed || !(is_about_terms || is_released) {
             return;
         }
-        self.watch_leases(node, |watch| {
-            watch.hears(node, &lease, word.term);
-            None
-        });
+        self.tell_of_lease(node, Told::Hearing(&lease, word.term));
         // Whoever merely knows of a term is no rival of its leader.
         let is_leaders = matches!(word.kind, LeaseUpdate::LED | LeaseUpdate::RELEASED);
         let by = if is_leaders { word.node.clone() } else { self.nodes[node].id.clone() };
         self.contend(node, |contender, now| contender.heard(now, &lease, &by, word.term, is_released));
-        self.watch_leases(node, |watch| watch.heard(node, &lease, word.term));
+        self.tell_of_lease(node, Told::Heard(&lease, word.term));
         if !is_released && known.is_some_and(|known| known < word.term) {
             let Some(leases) = &mut self.leases else { return };
             let spread = (leases.options.timing.renewal_interval / 4).min(MOST_LOOK_SPREAD);

@@ -10,6 +10,7 @@ use super::LeaseEvent;
 use crate::happening::Happening;
 use crate::network::Nanos;
 use crate::random::{Random, nanos};
+use crate::watch::LeaseEvent as Told;
 use headcount_contender::{Outcome, Round, StepRequest};
 
 /// The least time that something is under way.
@@ -114,13 +115,13 @@ impl World {
         let is_lost = is_cut || leases.way.is_drawn(now, &mut leases.random, |fault| fault.lost_answers);
         let is_broken = !is_lost && leases.way.is_drawn(now, &mut leases.random, |fault| fault.broken);
         for ((step, seen), before) in round.steps.iter().zip(&answer.steps).zip(before) {
-            let asked = (before, matches!(step.request, StepRequest::Acquire { .. }));
-            self.watch_leases(node, |watch| watch.answers(node, process, (&step.lease, place), asked, seen));
+            let (lease, is_takeover) = (&step.lease, matches!(step.request, StepRequest::Acquire { .. }));
+            let granted = Told::Granted { process, database: place, lease, before, is_takeover, seen };
+            self.tell_of_lease(node, granted);
         }
-        self.watch_leases(node, |watch| {
-            watch.reached.lost_answers += if is_lost || is_broken { grants } else { 0 };
-            None
-        });
+        if is_lost || is_broken {
+            self.tell_of_lease(node, Told::LostAnswers(grants));
+        }
         if is_broken {
             self.push(now + delay, happens(Happening::Fail { number, is_known: false }));
         } else if !is_lost {
@@ -197,9 +198,7 @@ impl World {
         };
         leases.way.read_only_until = 0;
         let lost: Vec<_> = lost.into_iter().map(|lost| (lost.token, lost.is_acquisition)).collect();
-        if let Some(checker) = &mut self.checker {
-            checker.leases.loses(lost, commits.is_none());
-        }
+        self.tell(|watch, world| watch.on_lost_grants(world, &lost, commits.is_none()));
         true
     }
 

@@ -1,10 +1,9 @@
-//! Datagrams of sealed worlds: sealed on their way out, opened on their way in, and what must hold of both.
+//! Datagrams of sealed worlds: sealed on their way out, opened on their way in.
 
 use std::net::SocketAddr;
 
 use super::SealFlaw;
-use super::recorder::elsewhere;
-use crate::invariants::Invariant;
+use crate::watch::SealEvent;
 use crate::world::World;
 use crate::world::life::CLUSTER;
 use headcount_core::{Receiver, Run};
@@ -29,19 +28,11 @@ impl World {
             edge.sealer = DatagramSealer::new(edge.run, CLUSTER);
         }
         let sealed = edge.sealer.seal(key, receiver, &packet)?;
-        let nonce = (key.id(), edge.run, number_in(&sealed));
-        let is_fresh = seals.nonces.insert(nonce);
         seals.counts.sealed += 1;
         if let (Some(recorder), Some(to)) = (&mut seals.recorder, to) {
             recorder.overhear(node, to, &sealed, &packet);
         }
-        let mtu = self.nodes[node].settings.mtu;
-        if !is_fresh {
-            self.report(Some(node), Invariant::SealsHold, format!("nonce {nonce:?} was used before"));
-        } else if sealed.len() > mtu {
-            let detail = format!("{} bytes sealed, mtu is {mtu}", sealed.len());
-            self.report(Some(node), Invariant::DatagramsWithinBounds, detail);
-        }
+        self.tell(|watch, world| watch.on_seal(world, SealEvent::Sealed { node, datagram: &sealed }));
         if let Some(to) = to {
             self.let_it_misdirect(node, to, &sealed);
         }
@@ -75,18 +66,7 @@ impl World {
         let mut packet = Vec::new();
         let refused = match sealer.open(&place.ring, &datagram, &mut packet, is_known) {
             Ok(opened @ (Opened::Bound | Opened::Unbound)) => {
-                if from == elsewhere() {
-                    seals.opened_from_elsewhere += datagram.len() as u64 + self.network.header_bytes();
-                }
-                let is_first = edge.opened.insert(xxhash_rust::xxh3::xxh3_64(&datagram));
-                let by_removed = headcount_seal::key_id_of(&datagram).is_some_and(|id| place.removed.contains(&id));
-                if !is_first {
-                    let detail = format!("a datagram from {from} was opened before");
-                    self.report(Some(node), Invariant::SealsHold, detail);
-                } else if by_removed {
-                    let detail = format!("a datagram from {from} is sealed with a key that was removed");
-                    self.report(Some(node), Invariant::SealsHold, detail);
-                }
+                self.tell(|watch, world| watch.on_seal(world, SealEvent::Opened { node, from, datagram: &datagram }));
                 return Some((packet, opened == Opened::Bound || flaw == Some(SealFlaw::Unbound)));
             }
             Ok(Opened::Clear) if flaw == Some(SealFlaw::AnswersUnsealed) => return Some((datagram, true)),
@@ -101,9 +81,4 @@ impl World {
 /// Returns the run that sealed a datagram.
 fn run_in(datagram: &[u8]) -> Option<Run> {
     datagram.get(4..)?.first_chunk().map(|run| Run(u64::from_le_bytes(*run)))
-}
-
-/// Returns the number in a sealed datagram.
-fn number_in(datagram: &[u8]) -> u64 {
-    datagram.get(16..).and_then(|rest| postcard::take_from_bytes(rest).ok()).map_or(0, |(number, _)| number)
 }

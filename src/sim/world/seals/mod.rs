@@ -30,6 +30,7 @@ use headcount_core::{LinkId, Run};
 use headcount_seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
 use links::Link;
 use recorder::Recorder;
+pub use recorder::{elsewhere, unsealed};
 
 /// A rule that is left out, so that tests show that it is needed and noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,8 +86,6 @@ pub struct SealCounts {
 #[derive(Debug)]
 pub(super) struct Seals {
     nodes: Vec<Place>,
-    /// Nonces of datagrams: key, run, number.
-    nonces: BTreeSet<(KeyId, Run, u64)>,
     /// The node whose keys were changed last.
     latest: Option<usize>,
     flaw: Option<SealFlaw>,
@@ -94,9 +93,6 @@ pub(super) struct Seals {
     recorder: Option<Recorder>,
     pub(super) misdirecting: Option<Misdirecting>,
     visit: u64,
-    /// Bytes of recordings from elsewhere that were opened, and of what was sent there.
-    opened_from_elsewhere: u64,
-    sent_elsewhere: u64,
 }
 
 /// A node's keys, and the seals of its process.
@@ -121,8 +117,6 @@ struct Edge {
     by_address: BTreeMap<SocketAddr, DatagramSealer>,
     /// Runs of which a datagram was opened, as a planted bug has it.
     begun: BTreeSet<Run>,
-    /// Hashes of datagrams that were opened.
-    opened: BTreeSet<u64>,
     links: BTreeMap<LinkId, Link>,
     connections: u64,
 }
@@ -140,15 +134,12 @@ impl Seals {
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
-            nonces: BTreeSet::new(),
             latest: None,
             flaw: None,
             counts: SealCounts::default(),
             recorder: None,
             misdirecting: None,
             visit: 0,
-            opened_from_elsewhere: 0,
-            sent_elsewhere: 0,
         }
     }
 
@@ -173,6 +164,12 @@ impl World {
     /// Returns the ids of a node's keys; the first one seals.
     pub fn keys(&self, node: usize) -> Vec<KeyId> {
         self.seals.as_ref().and_then(|seals| seals.nodes.get(node)).map(|place| place.ring.ids()).unwrap_or_default()
+    }
+
+    /// Returns true if a node's operator has removed a key.
+    pub fn has_removed_key(&self, node: usize, key: KeyId) -> bool {
+        let place = self.seals.as_ref().and_then(|seals| seals.nodes.get(node));
+        place.is_some_and(|place| place.removed.contains(&key))
     }
 
     /// Has a node accept the key of this number, as its operator or another member says.
@@ -213,7 +210,7 @@ impl World {
     }
 
     /// Gives all nodes the key file of the one whose keys were changed last.
-    pub(crate) fn hand_latest_keys(&mut self) {
+    pub fn hand_latest_keys(&mut self) {
         let Some(seals) = &mut self.seals else { return };
         let Some(latest) = seals.latest.and_then(|node| seals.nodes.get(node)).map(|place| place.ring.clone()) else {
             return;
@@ -283,7 +280,6 @@ impl World {
             sealer: DatagramSealer::new(run, CLUSTER),
             by_address: BTreeMap::new(),
             begun: BTreeSet::new(),
-            opened: BTreeSet::new(),
             links: BTreeMap::new(),
             connections: 0,
         });

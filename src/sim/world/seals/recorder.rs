@@ -1,13 +1,13 @@
 //! The recorder: it hears everything, keeps it, and plays it again at any time, to anybody, from anywhere.
 //!
-//! Invariant: it is sent no more bytes than were opened of what it played from its own address.
+//! It is to be sent no more bytes than were opened of what it played from its own address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::{Edge, key_of};
-use crate::invariants::Invariant;
 use crate::random::{Purpose, Random};
+use crate::watch::SealEvent;
 use crate::world::life::CLUSTER;
 use crate::world::{Event, Waiting, World};
 use headcount_core::Run;
@@ -44,12 +44,12 @@ impl Recorder {
 }
 
 /// The recorder's own address.
-pub(super) fn elsewhere() -> SocketAddr {
+pub fn elsewhere() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 66))
 }
 
 /// The address from which it says what it knows in the clear: nothing sealed ever comes from there.
-fn unsealed() -> SocketAddr {
+pub fn unsealed() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 67))
 }
 
@@ -109,20 +109,10 @@ impl World {
         }
     }
 
-    /// Counts bytes that go to where the recorder plays from, and checks that they are no more than what was opened of it; where
-    /// it says things in the clear, nothing goes.
-    pub(crate) fn goes_to_recorder(&mut self, to: SocketAddr, bytes: usize) {
-        if to == unsealed() {
-            return self.report(None, Invariant::NobodyIsFlooded, format!("{to} is answered, and has sealed nothing"));
-        }
+    /// Tells of bytes that go to where no node is, where the recorder plays from, say.
+    pub(crate) fn goes_outside(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = bytes as u64 + self.network.header_bytes();
-        let Some(seals) = self.seals.as_mut().filter(|_| to == elsewhere()) else { return };
-        seals.sent_elsewhere += bytes;
-        let (opened, sent) = (seals.opened_from_elsewhere, seals.sent_elsewhere);
-        if sent > opened {
-            let detail = format!("{sent} bytes went to where recordings of {opened} came from");
-            self.report(None, Invariant::NobodyIsFlooded, detail);
-        }
+        self.tell(|watch, world| watch.on_seal(world, SealEvent::SentOutside { to, bytes }));
     }
 
     /// Shows the recorder a frame.
