@@ -45,7 +45,7 @@
 //! | the vocabulary of the two doors; topics, ids and payloads of messages | `doors/`, `envelope/` |
 //! | time as a number, random numbers, bounds, settings, maps whose order never shows, turns | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
 //!
-//! A room imports those below it alone; heads say what a room must not know.
+//! Machines know no other machine: `wiring` alone knows them all. Heads say what a room must not know.
 
 #![doc = include_str!("faults.md")]
 
@@ -106,11 +106,10 @@ pub use doors::{
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use joining::JoinReport;
 pub use leadership::OtherElectorate;
-pub use member::is_of_many;
-pub use member::{Change, ChangeKind};
-pub use member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Status, canonical, is_reachable};
-pub use member::{InvalidName, NodeId, Run, check_name};
-pub use member::{InvalidTags, Tags};
+pub use member::{
+    Change, ChangeKind, DetectionMethod, InvalidName, InvalidTags, LeaveReason, NodeId, ProtocolRange, Record, Run,
+    Status, Tags, canonical, check_name, is_of_many, is_reachable,
+};
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use time::Time;
 pub use view::RecordPool;

@@ -9,9 +9,7 @@
 //! | many silent at once | `partition` |
 //!
 //! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
-//! like any other (see `wiring::merging`).
-//!
-//! Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
+//! like any other (see `wiring::merging`). Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
 
 pub(crate) mod crash;
 mod deaf;

@@ -140,11 +140,6 @@ impl<R: Rules> Election<R> {
         self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
     }
 
-    /// Returns true if `leadership.voters` contains this name.
-    pub fn is_configured(&self, id: &NodeId) -> bool {
-        self.configured.binary_search(id).is_ok()
-    }
-
     /// Returns true if this node is to form an electorate with others, and has none.
     pub fn is_forming(&self) -> bool {
         matches!(self.role, Role::Forming(_))

@@ -23,7 +23,7 @@
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each call the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
 //! | any, over a connection that the member opened while its address is unproven | a `Probe` at its address | once in [`GUEST_PROBE_INTERVAL`] until [`LINK_TIMEOUT`] |
-//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::admission_limits`) |
+//! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::sponsor`) |
 //! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page` | – | they go with others |
 //! | `ReachMe` | `Reached` | it is not answered |
 //! | `Pull` | `Page`s | each page that is asked for next is a later one, and [`MAX_PULL_RETRIES`] times the same |

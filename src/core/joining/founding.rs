@@ -224,7 +224,7 @@ impl Joiner {
         &mut self,
         out: &mut Outbox<'_>,
         reunion: &mut Reunion,
-        waiting: &[Newcomer],
+        waiting: impl FnOnce() -> Vec<Newcomer>,
         prospects: Prospects,
         answer: &NotUp,
     ) -> Option<Step> {
@@ -246,7 +246,7 @@ impl Joiner {
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
             if founding.take_news(now, interval) {
-                self.tell_candidate(out, reunion, waiting);
+                self.tell_candidate(out, reunion, &waiting());
             }
         }
         reunion.answered_not_up(out.cx, *from, &record.id);

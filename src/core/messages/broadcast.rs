@@ -155,16 +155,13 @@ impl Messages {
             return;
         }
         for target in linked_neighbours(out) {
-            let spans = spans_of(self.lacking(&large, out.view.record(target).run));
-            if spans.is_empty() {
-                continue;
-            }
-            let way = out.best_way(target);
-            let mut packet = out.packet_by(way, target);
-            for spans in spans.chunks(MAX_SPANS) {
+            // Of the lists in one packet only the first counts.
+            for spans in spans_of(self.lacking(&large, out.view.record(target).run)).chunks(MAX_SPANS) {
+                let way = out.best_way(target);
+                let mut packet = out.packet_by(way, target);
                 packet.push(&Message::HaveBroadcasts(spans.to_vec()));
+                out.send_by(way, target, packet);
             }
-            out.send_by(way, target, packet);
         }
     }
 

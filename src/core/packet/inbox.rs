@@ -6,8 +6,7 @@
 //! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are read: the rest costs nothing, and is
 //!   ignored.
 //! - An update of a record that is held already is recognised by the record's hash, and costs neither decoding nor
-//!   memory. A forger that finds other bytes of the same hash achieves only that they are taken for the held record,
-//!   and nothing happens.
+//!   memory.
 //! - A new record is hashed in its received form, since everything has exactly one encoding. The exception is a record whose
 //!   address had to be brought into its one form.
 //!

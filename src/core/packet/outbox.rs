@@ -3,8 +3,7 @@
 //! Packets to members go to the address in their *record*, wherever their packets came from, and every one of them is
 //! a heartbeat. They are bound to the run in that record, where packets are sealed; what a node sends that does not know
 //! its receiver's run is bound to nobody, and makes it a stranger there ([`Receiver`]). Until that address has echoed a
-//! nonce of ours, a packet to it stays as small as a stranger's question and carries a
-//! probe.
+//! nonce of ours, a packet to it stays as small as a stranger's question and carries a probe.
 //!
 //! Invariants: every packet to a member carries the fingerprint; none to an unproven address is larger than a question.
 //!
@@ -235,7 +234,8 @@ impl Outbox<'_> {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_detoured(run, &bytes);
-        if self.transmit_bytes_at_home(slot, bytes) && self.observers.observes(slot) {
+        self.transmit_bytes_at_home(slot, bytes);
+        if self.observers.observes(slot) {
             let pause = self.cx.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.cx.now, pause);
             self.cx.counters.heartbeats_sent[carrier as usize] += 1;
@@ -243,9 +243,9 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run may be by now: whoever
-    /// is there is asked by those who had an echo from there, and makes itself known.
-    pub(crate) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) -> bool {
+    /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run
+    /// may be by now: whoever is there is asked by those who had an echo from there, and makes itself known.
+    pub(crate) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
         let is_proven = self.view.entry(slot).peer.is_proven();
@@ -254,7 +254,6 @@ impl Outbox<'_> {
         if is_silent && is_proven {
             self.ask_whoever_is_there(to);
         }
-        true
     }
 
     /// Sends a packet to an address; if there is a call to it, a copy goes by the call.

@@ -258,58 +258,22 @@ impl Message {
     pub(super) const UPDATE_KIND: u32 = 2;
     /// The kind of [`Message::Page`].
     pub const PAGE_KIND: u32 = 16;
+
     /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions, answers to the
     /// nameless by a nonce of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
     pub(crate) fn may_be_unbound(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Message::WhoAreYou { .. }
-            | Message::IAm { .. }
-            | Message::Join { .. }
-            | Message::Seeking(_)
-            | Message::ReachMe { .. }
-            | Message::ElectorateReport(_)
-            | Message::Refused { .. }
-            | Message::Reply
-            | Message::Padding(_) => true,
-            Message::Heartbeat(_)
-            | Message::Update(_)
-            | Message::Probe { .. }
-            | Message::Ack { .. }
-            | Message::HeldStatus { .. }
-            | Message::Challenge { .. }
-            | Message::Welcome { .. }
-            | Message::NotUp { .. }
-            | Message::Behind { .. }
-            | Message::Wait { .. }
-            | Message::Pull { .. }
-            | Message::Page { .. }
-            | Message::Confirm(_)
-            | Message::Confirmed(_)
-            | Message::LastHeard { .. }
-            | Message::HeardAt { .. }
-            | Message::Digest { .. }
-            | Message::Want { .. }
-            | Message::Unlink
-            | Message::Severed { .. }
-            | Message::Elsewhere { .. }
-            | Message::Alive { .. }
-            | Message::Election(_)
-            | Message::LeaderClaim(_)
-            | Message::LeaderRenewal(_)
-            | Message::WhoLeads
-            | Message::WantView(_)
-            | Message::ViewPart(_)
-            | Message::ChangeVoters(_)
-            | Message::VotersChanged(_)
-            | Message::Reached { .. }
-            | Message::Unheard
-            | Message::LeaseUpdate(_)
-            | Message::Broadcast(_)
-            | Message::HaveBroadcasts(_)
-            | Message::WantBroadcasts(_)
-            | Message::Letter(_)
-            | Message::Receipt { .. } => false,
-        }
+                | Message::IAm { .. }
+                | Message::Join { .. }
+                | Message::Seeking(_)
+                | Message::ReachMe { .. }
+                | Message::ElectorateReport(_)
+                | Message::Refused { .. }
+                | Message::Reply
+                | Message::Padding(_)
+        )
     }
 
     /// The kind of [`Message::Election`].

@@ -152,39 +152,9 @@ impl Core {
                 answer.stranger = true;
                 answer.owed.probed = Some(nonce);
             }
-            (
-                Message::Ack { .. }
-                | Message::HeldStatus { .. }
-                | Message::Digest { .. }
-                | Message::Want { .. }
-                | Message::LastHeard { .. }
-                | Message::HeardAt { .. }
-                | Message::Confirm(_)
-                | Message::Confirmed(_)
-                | Message::Severed { .. }
-                | Message::Alive { .. }
-                | Message::Unlink
-                | Message::Unheard
-                | Message::Election(_)
-                | Message::LeaderClaim(_)
-                | Message::LeaderRenewal(_)
-                | Message::WhoLeads
-                | Message::ElectorateReport(_)
-                | Message::WantView(_)
-                | Message::ViewPart(_)
-                | Message::ChangeVoters(_)
-                | Message::VotersChanged(_)
-                | Message::LeaseUpdate(_)
-                | Message::Broadcast(_)
-                | Message::HaveBroadcasts(_)
-                | Message::WantBroadcasts(_)
-                | Message::Letter(_)
-                | Message::Receipt { .. }
-                | Message::Page { .. },
-                None,
-            ) => answer.stranger = true,
             // They are read apart (see `packet::inbox`).
             (Message::Update(_) | Message::Heartbeat(_), _) => self.cx.counters.drop(DropReason::WrongState),
+            (_, None) => answer.stranger = true,
         }
     }
 

@@ -87,8 +87,9 @@ impl Core {
 
     /// Takes the answer of a node that is Joining itself.
     pub(crate) fn on_not_up(&mut self, answer: &NotUp) {
-        let (prospects, waiting) = (self.prospects(), self.sponsor.joiners.all_waiting());
-        let step = self.joiner.on_not_up(&mut outbox!(self), &mut self.reunion, &waiting, prospects, answer);
+        let (prospects, joiners) = (self.prospects(), &self.sponsor.joiners);
+        let waiting = || joiners.all_waiting();
+        let step = self.joiner.on_not_up(&mut outbox!(self), &mut self.reunion, waiting, prospects, answer);
         self.take_joiner_step(step);
     }
 

@@ -327,11 +327,10 @@ impl Core {
     }
 
     /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
-    pub(crate) fn accept(&mut self, slot: Slot, link: LinkId) -> bool {
+    pub(crate) fn accept(&mut self, slot: Slot, link: LinkId) {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
-        let (stays, actions) = self.paths.links.accept(self.cx.now, run, link, scene);
+        let (_, actions) = self.paths.links.accept(self.cx.now, run, link, scene);
         self.act_on_link(run, actions);
-        stays
     }
 }
 

@@ -1,5 +1,4 @@
-//! Merging: the one place in which the table of members is changed, whoever says so, and in which everything that follows is
-//! settled, in one order.
+//! Merging: the one place in which the table of members is changed, whoever says so. What follows is settled in `settling`.
 //!
 //! Invariants:
 //! - A held record is only ever replaced by one that supersedes it (see [`Record::supersedes`]).
@@ -292,7 +291,6 @@ impl Core {
             self.cx.notice("member removed", Notice::MemberRemoved { id, by });
         }
         if from.is_none() {
-            self.view.peer_mut(slot).rare_mut().last_told = None;
             self.tell_evicted(slot);
         }
     }

@@ -439,8 +439,9 @@ impl Core {
         }
     }
 
-    /// Tells the removed member; it is told again whenever it is heard.
+    /// Tells the removed member, whenever it was told last that it is suspect or gone; it is told again whenever it is heard.
     pub(crate) fn tell_evicted(&mut self, slot: Slot) {
+        self.view.peer_mut(slot).rare_mut().last_told = None;
         let mut packet = self.out().packet_to(slot);
         packet.push(&Message::Reply);
         self.out().send_to(slot, packet);

@@ -91,6 +91,19 @@ fn a_large_broadcast_travels_by_links_and_each_node_gets_its_bytes_about_once() 
 }
 
 #[test]
+fn more_large_broadcasts_at_once_than_one_list_names_are_asked_for_at_once() {
+    let mut net = Net::linked(Profile::Local, 2);
+    // Small ones between them: each large one is a span of its own.
+    for _ in 0..MAX_SPANS + 8 {
+        say(&mut net, 0, &[7; MAX_FLOODED_PAYLOAD + 1]);
+        say(&mut net, 0, b"small");
+    }
+    net.run(ms(100));
+    assert_eq!(seen(&net), 2 * 2 * (MAX_SPANS + 8));
+    assert_eq!(net.nodes[1].core.counters().dropped(DropReason::RateLimited), 0);
+}
+
+#[test]
 fn the_largest_flooded_payload_needs_no_links_and_one_byte_more_does() {
     let mut net = Net::cluster(Profile::Local, 5);
     net.settings.mtu = 1_000;
