@@ -14,6 +14,7 @@
 //! |---|---|
 //! | a world that is checked; what its checks are told | `world`, `checks` |
 //! | what must be known by when; how large tables may be; what must hold of seals | `expect`, `sizes`, `seals` |
+//! | a failure of many, as all nodes judge and report it | `verdicts` |
 //! | one seed, start to verdict | `runs` |
 //! | whole worlds with and without bugs | `simulation` |
 
@@ -25,8 +26,10 @@ pub mod plant;
 mod runs;
 mod seals;
 mod sizes;
+mod verdicts;
 mod world;
 
 pub use expect::Judged;
 pub use runs::{Campaign, Outcome, campaign_settings, convergence_bound, run_schedule, run_seed, run_seed_of};
+pub use verdicts::{incomplete_reports, missed_verdicts};
 pub use world::World;

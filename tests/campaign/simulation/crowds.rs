@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headcount_campaign::missed_verdicts;
 use headcount_core::ChangeKind;
 use headcount_core::Profile;
 use headcount_sim::{Tcp, World, WorldOptions};
@@ -41,7 +42,7 @@ fn assert_found(mut world: World, dead: &[usize], within: Duration) {
     }
     world.run_until(by);
     let living: Vec<usize> = (0..world.nodes()).filter(|node| !dead.contains(node)).collect();
-    let missed = world.missed_verdicts(&living, dead, by);
+    let missed = missed_verdicts(&world, &living, dead, by);
     assert!(missed.is_empty(), "{} missed: {:?}", missed.len(), missed.first());
     let is_wrong = |kind: &ChangeKind| matches!(kind, ChangeKind::DetectedDown(_));
     let wrong = world.sightings().iter().find(|seen| living.contains(&seen.subject) && is_wrong(&seen.kind));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headcount_campaign::{incomplete_reports, missed_verdicts};
 use headcount_core::ChangeKind;
 use headcount_core::{DetectionMethod, Profile};
 use headcount_sim::{World, WorldOptions};
@@ -27,7 +28,7 @@ fn assert_cut_is_seen(seed: u64, nodes: usize, cut_off: usize, profile: Profile)
     world.run_until(by + SECOND);
     let case = format!("{cut_off} of {nodes}, {profile}, seed {seed}");
     for (near, far) in [(&few, &many), (&many, &few)] {
-        let late = world.missed_verdicts(near, far, by);
+        let late = missed_verdicts(&world, near, far, by);
         assert!(
             late.is_empty(),
             "{case}: {} of {} late: {:?}",
@@ -36,7 +37,7 @@ fn assert_cut_is_seen(seed: u64, nodes: usize, cut_off: usize, profile: Profile)
             &late[..late.len().min(3)]
         );
         if far.len() >= 2 && far.len() * 3 >= nodes {
-            let incomplete = world.incomplete_reports(near, far);
+            let incomplete = incomplete_reports(&world, near, far);
             assert!(
                 incomplete.is_empty(),
                 "{case}: {} reports are not whole, such as {:?}",
@@ -94,7 +95,7 @@ fn assert_deaths_are_known(seed: u64, nodes: usize, survivors: usize, profile: P
     }
     world.run_until(by);
     let case = format!("{} of {nodes} killed, {profile}, seed {seed}", dead.len());
-    let late = world.missed_verdicts(&living, &dead, by);
+    let late = missed_verdicts(&world, &living, &dead, by);
     assert!(
         late.is_empty(),
         "{case}: {} of {} late: {:?}",
