@@ -1,7 +1,8 @@
 //! Admitting joiners: the sponsor's side of joining.
 //!
 //! Invariants:
-//! - Before the cookie came back no state is kept of a joiner, and no answer is larger than its question.
+//! - Before the cookie came back nothing is kept of a joiner but when its address was answered, in a table of fixed size, and
+//!   no answer is larger than its question.
 //! - A joiner is admitted only after its *advertised* address brought back a cookie (see `reachable`).
 //! - A joiner that asks again at once, whatever it is answered, is answered so often in a second and no more; one that is
 //!   not let in is told so a few times (see `joiners`).

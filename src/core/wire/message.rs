@@ -200,8 +200,8 @@ pub enum Message {
     /// A part of a numbered view.
     ViewPart(Box<ViewPart>),
     /// Asks the leader to change the electorate, or to resign. Sent to the leader by a member whose operator asked for
-    /// it, and accepted from a proven address alone; repeated until the answer comes. Answered with
-    /// [`Message::VotersChanged`] once it is done or refused, and each repetition again.
+    /// it, and repeated until the answer comes. Answered with [`Message::VotersChanged`] once it is done or refused, and
+    /// each repetition again.
     ChangeVoters(Box<ChangeVoters>),
     /// The leader's answer to [`Message::ChangeVoters`].
     VotersChanged(Box<VotersChanged>),

@@ -166,11 +166,13 @@ impl Core {
                 answer.kind = sender_kind(&self.view, &self.paths, sender.run, way);
             }
         }
-        if let Some(slot) = self.member(sender, &answer).filter(|_| !answer.owed.wants.is_empty()) {
-            self.asked_for_broadcasts(slot, &answer.owed.wants);
-        }
         match (self.member(sender, &answer), answer.kind) {
-            (Some(slot), _) => self.answer_member(slot, *sender, header.fingerprint, &answer),
+            (Some(slot), _) => {
+                if !answer.owed.wants.is_empty() {
+                    self.asked_for_broadcasts(slot, &answer.owed.wants);
+                }
+                self.answer_member(slot, *sender, header.fingerprint, &answer);
+            }
             (None, kind) => {
                 if matches!(kind, SenderKind::ClaimsMember(_)) {
                     self.cx.counters.drop(DropReason::Claimed);
