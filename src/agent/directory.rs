@@ -269,11 +269,11 @@ pub(super) mod tests {
     use super::*;
     use crate::core::{LeaveReason, ProtocolRange, Run, Settings, Tags};
 
-    pub(in crate::agent) fn name(text: &str) -> NodeId {
+    pub(crate) fn name(text: &str) -> NodeId {
         NodeId::new(text).expect("a name")
     }
 
-    pub(in crate::agent) fn record(id: &str, run: u64, incarnation: u64, status: Status) -> Arc<Record> {
+    pub(crate) fn record(id: &str, run: u64, incarnation: u64, status: Status) -> Arc<Record> {
         Arc::new(Record {
             id: name(id),
             run: Run(run),

@@ -77,11 +77,7 @@ impl Agent {
     }
 
     /// Runs work only while this node leads by this office, until it ends or the agent stops.
-    pub(in crate::agent) async fn lead_by<F, Fut>(
-        &self,
-        office: &Arc<Office>,
-        work: F,
-    ) -> Result<Fut::Output, LeadError>
+    pub(crate) async fn lead_by<F, Fut>(&self, office: &Arc<Office>, work: F) -> Result<Fut::Output, LeadError>
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,

@@ -12,9 +12,9 @@ mod office;
 use std::time::Duration;
 
 pub use office::LeadershipWatch;
-pub(in crate::agent) use office::Office;
+pub(crate) use office::Office;
 #[cfg(feature = "agent")]
-pub(in crate::agent) use office::{MAX_NAP, Piece};
+pub(crate) use office::{MAX_NAP, Piece};
 
 use super::clock::Clock;
 use crate::core::{self, LeadershipState, NodeId, Time};
@@ -71,7 +71,7 @@ pub struct LeaseInstant {
 }
 
 impl LeaseInstant {
-    pub(in crate::agent) fn new(clock: Clock, at: Time) -> Self {
+    pub(crate) fn new(clock: Clock, at: Time) -> Self {
         Self { clock, at }
     }
 

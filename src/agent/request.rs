@@ -15,7 +15,7 @@ use crate::core::{Command, MessageId, NodeId, Payload, Reply, Tags, Ticket, Topi
 
 /// A word of one program to others.
 #[derive(Debug)]
-pub(super) enum Say {
+pub(crate) enum Say {
     /// [`Command::Broadcast`].
     Broadcast { topic: Topic, payload: Payload },
     /// [`Command::Send`].

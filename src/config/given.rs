@@ -7,7 +7,7 @@ use super::problem::{Source, printable};
 
 /// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(crate) struct Item {
     pub(super) source: Source,
     pub(super) value: Value,
     /// The value as it was written, safe to print.

@@ -37,11 +37,11 @@ pub(super) fn fine_millis(duration: Duration) -> f64 {
 pub(super) mod instant {
     use super::{Deserialize, Deserializer, Serializer, SystemTime, parse_rfc3339, rfc3339};
 
-    pub(in crate::json) fn serialize<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&rfc3339(*at))
     }
 
-    pub(in crate::json) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
         let text = String::deserialize(deserializer)?;
         parse_rfc3339(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not an RFC 3339 time")))
     }

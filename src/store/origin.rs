@@ -115,9 +115,9 @@ impl FileFacts {
 
 /// A byte that, written in place, marks a file as superseded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Mark {
-    pub(in crate::store) offset: u64,
-    pub(in crate::store) byte: u8,
+pub(crate) struct Mark {
+    pub(crate) offset: u64,
+    pub(crate) byte: u8,
 }
 
 #[cfg(test)]

@@ -236,17 +236,17 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in crate::transport) fn address(text: &str) -> SocketAddr {
+    pub(crate) fn address(text: &str) -> SocketAddr {
         text.parse().expect("an address")
     }
 
     /// Creates a resolver with this many lookups at one time.
-    pub(in crate::transport) fn resolver(lookups: usize) -> Resolver {
+    pub(crate) fn resolver(lookups: usize) -> Resolver {
         let journal = Journal::start(&crate::core::NodeId::new("me").expect("a name")).expect("a thread");
         Resolver { permits: Arc::new(Semaphore::new(lookups)), ..Resolver::new(journal) }
     }
 
-    pub(in crate::transport) fn seeds(seeds: &[&str]) -> SeedSources {
+    pub(crate) fn seeds(seeds: &[&str]) -> SeedSources {
         let seeds: Vec<String> = seeds.iter().map(|seed| (*seed).to_owned()).collect();
         SeedSources::new(&seeds, None, &[])
     }

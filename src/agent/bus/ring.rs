@@ -78,15 +78,15 @@ impl Reader {
 
 /// A subscription as the bus knows it, read by [`Reader::Program`] until it is handed over.
 #[derive(Debug)]
-pub(in crate::agent) struct Entry {
+pub(crate) struct Entry {
     /// Its name among those that wait.
-    pub(in crate::agent) id: u64,
+    pub(crate) id: u64,
     /// The number of the first event that it reads.
-    pub(in crate::agent) next: u64,
+    pub(crate) next: u64,
 }
 
 /// The thing at a position of the stream of events.
-pub(in crate::agent) enum Position {
+pub(crate) enum Position {
     /// An event.
     Event(Arc<Event>),
     /// Nothing any more: this many events are missed, the oldest kept one is `oldest`.

@@ -27,14 +27,14 @@ const LINES_PAUSE: Duration = Duration::from_secs(10);
 
 /// The way to the desk.
 #[derive(Debug, Clone)]
-pub(in crate::agent) struct Desk(mpsc::Sender<Waiting>);
+pub(crate) struct Desk(mpsc::Sender<Waiting>);
 
 /// A request, and the time until which its sender waits for the answer.
 type Waiting = (Delivery, Instant);
 
 impl Desk {
     /// Opens the desk, on the runtime that this is called in. It closes with the agent: it holds no handle.
-    pub(in crate::agent) fn open(keeper: Arc<Keeper>, requests: mpsc::WeakSender<Request>, journal: Journal) -> Self {
+    pub(crate) fn open(keeper: Arc<Keeper>, requests: mpsc::WeakSender<Request>, journal: Journal) -> Self {
         let (sender, mut waiting) = mpsc::channel::<Waiting>(MAX_WAITING);
         tokio::spawn(async move {
             let mut lines = Lines::default();
@@ -59,7 +59,7 @@ impl Desk {
     }
 
     /// Takes a message on the reserved topic. Anything but a request is dropped.
-    pub(in crate::agent) fn take(&self, delivery: Delivery) {
+    pub(crate) fn take(&self, delivery: Delivery) {
         if let DeliveryKind::Request { within } = delivery.kind {
             let _ = self.0.try_send((delivery, Instant::now() + within));
         }

@@ -37,7 +37,7 @@ const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The keeper.
 #[derive(Debug)]
-pub(in crate::agent) struct Keeper {
+pub(crate) struct Keeper {
     sealing: Sealing,
     /// The addresses of this node, and its cluster.
     reach: Reach,
@@ -53,7 +53,7 @@ pub(in crate::agent) struct Keeper {
 }
 
 impl Keeper {
-    pub(in crate::agent) fn new(sealing: Sealing, config: SealConfig, reach: Reach) -> Self {
+    pub(crate) fn new(sealing: Sealing, config: SealConfig, reach: Reach) -> Self {
         Self {
             sealing,
             reach,
@@ -66,7 +66,7 @@ impl Keeper {
     }
 
     /// Returns what a configuration asks for; reads its key file, unless nothing is to be sealed.
-    pub(in crate::agent) fn load(config: &SealConfig) -> Result<SealPolicy, KeysError> {
+    pub(crate) fn load(config: &SealConfig) -> Result<SealPolicy, KeysError> {
         let mode = config.mode();
         if mode == SealMode::Off {
             return Ok(if config.is_local() { SealPolicy::default() } else { SealPolicy::clear() });
@@ -102,20 +102,20 @@ impl Keeper {
     }
 
     /// Returns the keys in force.
-    pub(in crate::agent) fn held(&self) -> HeldKeys {
+    pub(crate) fn held(&self) -> HeldKeys {
         let policy = self.sealing.policy();
         HeldKeys { mode: policy.mode(), keys: policy.ring().map(KeyRing::ids).unwrap_or_default() }
     }
 
     /// Returns what is sealed and taken.
-    pub(in crate::agent) fn info(&self) -> SealingInfo {
+    pub(crate) fn info(&self) -> SealingInfo {
         let policy = self.sealing.policy();
         let key = policy.ring().filter(|_| policy.mode().seals()).map(|ring| ring.sealing().id());
         SealingInfo { mode: policy.mode(), key, consented: policy.is_consented() }
     }
 
     /// Returns true if nothing is taken from there, and nothing said to: this node hears its own machine alone.
-    pub(in crate::agent) fn keeps_out(&self, other: SocketAddr) -> bool {
+    pub(crate) fn keeps_out(&self, other: SocketAddr) -> bool {
         self.sealing.policy().keeps_out(other)
     }
 
@@ -125,7 +125,7 @@ impl Keeper {
     }
 
     /// Returns the numbers of datagrams and frames refused because of their seals.
-    pub(in crate::agent) fn refused(&self) -> [u64; SealError::COUNT] {
+    pub(crate) fn refused(&self) -> [u64; SealError::COUNT] {
         self.sealing.refused()
     }
 
@@ -146,7 +146,7 @@ impl Keeper {
     }
 
     /// Reads the key file again when packets come that are sealed with a key which this node lacks, for ever.
-    pub(in crate::agent) async fn follow(self: Arc<Self>, journal: Journal) {
+    pub(crate) async fn follow(self: Arc<Self>, journal: Journal) {
         let mut lacked = self.sealing.lacks_key();
         while lacked.changed().await.is_ok() {
             let Some(id) = *lacked.borrow_and_update() else { continue };

@@ -22,7 +22,7 @@ use crate::agent::timers::timers;
 
 /// The longest sleep before the clock is looked at again: timers stand still while the machine is suspended, claims do
 /// not.
-pub(in crate::agent) const MAX_NAP: Duration = Duration::from_secs(1);
+pub(crate) const MAX_NAP: Duration = Duration::from_secs(1);
 
 /// Watches who leads: tells it at any moment, and each time that it changes or is renewed.
 ///
@@ -78,23 +78,23 @@ struct Published {
 
 /// The place that publishes leadership and counts led work.
 #[derive(Debug)]
-pub(in crate::agent) struct Office {
+pub(crate) struct Office {
     leadership: watch::Sender<Published>,
     /// Pieces of led work that are not gone yet.
     running: watch::Sender<usize>,
 }
 
 impl Office {
-    pub(in crate::agent) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let nobody = Published { leadership: Leadership::disabled(), is_over: false };
         Arc::new(Self { leadership: watch::Sender::new(nobody), running: watch::Sender::new(0) })
     }
 
-    pub(in crate::agent) fn watch(&self) -> LeadershipWatch {
+    pub(crate) fn watch(&self) -> LeadershipWatch {
         LeadershipWatch { published: self.leadership.subscribe() }
     }
 
-    pub(in crate::agent) fn publish(&self, leadership: Leadership) {
+    pub(crate) fn publish(&self, leadership: Leadership) {
         self.leadership.send_if_modified(|published| {
             // A driver that was given up may come round once more.
             if !published.is_over {
@@ -105,7 +105,7 @@ impl Office {
     }
 
     /// Ends what was published, since the driver is gone and renews no claim any more.
-    pub(in crate::agent) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.leadership.send_if_modified(|published| {
             if published.is_over {
                 return false;
@@ -116,12 +116,12 @@ impl Office {
     }
 
     /// Returns the number of pieces of led work that are not gone yet.
-    pub(in crate::agent) fn running(&self) -> watch::Receiver<usize> {
+    pub(crate) fn running(&self) -> watch::Receiver<usize> {
         self.running.subscribe()
     }
 
     /// Runs `work` anew in each term that this node leads, until one of its futures ends by itself. `own` is the agent's runtime.
-    pub(in crate::agent) async fn while_leader<F, Fut>(self: &Arc<Self>, own: &Handle, mut work: F) -> Fut::Output
+    pub(crate) async fn while_leader<F, Fut>(self: &Arc<Self>, own: &Handle, mut work: F) -> Fut::Output
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,
@@ -145,7 +145,7 @@ impl Office {
     }
 
     /// Counts one piece of work, if the lease still stands.
-    pub(in crate::agent) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
+    pub(crate) fn begin(self: &Arc<Self>, term: u64) -> Option<Piece> {
         // While this is borrowed nothing else is published.
         let published = self.leadership.borrow();
         published.leadership.time_for(term)?;
@@ -183,12 +183,12 @@ async fn end_of(term: u64, mut leadership: watch::Receiver<Published>) {
 
 /// One piece of led work, however it ends.
 #[derive(Debug)]
-pub(in crate::agent) struct Piece(Arc<Office>);
+pub(crate) struct Piece(Arc<Office>);
 
 impl Piece {
     /// The publisher of the leadership that it works for.
     #[cfg(feature = "agent")]
-    pub(in crate::agent) fn office(&self) -> &Office {
+    pub(crate) fn office(&self) -> &Office {
         &self.0
     }
 }

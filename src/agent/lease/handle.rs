@@ -103,7 +103,7 @@ impl Lease {
     }
 
     #[cfg(feature = "agent")]
-    pub(in crate::agent) fn office(&self) -> &Arc<Office> {
+    pub(crate) fn office(&self) -> &Arc<Office> {
         &self.office
     }
 }
@@ -133,7 +133,7 @@ impl Agent {
         Ok(Lease { agent: self.clone(), name, office, _hold: Arc::new(hold) })
     }
 
-    pub(in crate::agent) fn leases(&self) -> Option<&Arc<Leases>> {
+    pub(crate) fn leases(&self) -> Option<&Arc<Leases>> {
         self.inner.shared.leases()
     }
 
@@ -145,7 +145,7 @@ impl Agent {
         answered.await.map_err(|_| LeaseNodesError::Stopped)?
     }
 
-    pub(in crate::agent) async fn confirm_lease(&self, lease: &LeaseName) -> Result<Confirmed, ConfirmError> {
+    pub(crate) async fn confirm_lease(&self, lease: &LeaseName) -> Result<Confirmed, ConfirmError> {
         let leases = self.leases().ok_or(ConfirmError::Disabled)?;
         let (answer, answered) = oneshot::channel();
         leases.ask(Ask::Confirm(lease.clone(), answer)).await.map_err(|_| ConfirmError::Stopped)?;
@@ -165,7 +165,7 @@ impl Agent {
         }
     }
 
-    pub(in crate::agent) async fn resign_lease(&self, lease: &LeaseName) -> Result<(), AgentError> {
+    pub(crate) async fn resign_lease(&self, lease: &LeaseName) -> Result<(), AgentError> {
         let leases = self.leases().ok_or(AgentError::NobodyLeads)?;
         let office = leases.office(lease).ok_or(AgentError::NobodyLeads)?;
         let mut watch = office.watch();

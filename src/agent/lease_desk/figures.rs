@@ -31,17 +31,17 @@ pub struct LeaseFigures {
 
 /// The counts of all leases.
 #[derive(Debug, Default)]
-pub(in crate::agent) struct Counted {
-    pub(in crate::agent) leases: BTreeMap<LeaseName, LeaseFigures>,
+pub(crate) struct Counted {
+    pub(crate) leases: BTreeMap<LeaseName, LeaseFigures>,
     /// Rounds that the database carried out, and those it did not.
-    pub(in crate::agent) rounds: u64,
-    pub(in crate::agent) failed_rounds: u64,
-    pub(in crate::agent) swept: u64,
+    pub(crate) rounds: u64,
+    pub(crate) failed_rounds: u64,
+    pub(crate) swept: u64,
 }
 
 impl Counted {
     /// A round came to its end after so long.
-    pub(in crate::agent) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
+    pub(crate) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
         match answer {
             Ok(_) => self.rounds += 1,
             Err(_) => self.failed_rounds += 1,
@@ -63,7 +63,7 @@ impl Counted {
         }
     }
 
-    pub(in crate::agent) fn elected(&mut self, lease: &LeaseName) {
+    pub(crate) fn elected(&mut self, lease: &LeaseName) {
         self.leases.entry(lease.clone()).or_default().leaders_elected += 1;
     }
 }

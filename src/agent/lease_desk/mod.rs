@@ -31,27 +31,27 @@ use crate::core::wire::LeaseUpdate;
 use crate::core::{LeadershipState, NodeId};
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
 
-pub(in crate::agent) use figures::Counted;
+pub(crate) use figures::Counted;
 pub use figures::LeaseFigures;
 pub use nodes::{LeaseNode, LeaseNodes, LeaseNodesError};
 
 /// The advice to an operator of a cluster whose nodes lead in different ways.
-pub(in crate::agent) const ONE_MODE: &str =
+pub(crate) const ONE_MODE: &str =
     "set the same mode on all nodes: stop all agents, then start them with it, with their data directories";
 /// Such nodes are told of at most so often.
-pub(in crate::agent) const OTHER_MODE_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const OTHER_MODE_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Asks that wait for the task; further askers wait for room.
-pub(in crate::agent) const MAX_ASKS: usize = 64;
+pub(crate) const MAX_ASKS: usize = 64;
 /// Words of other agents that wait for the task.
-pub(in crate::agent) const MAX_WORDS: usize = 256;
+pub(crate) const MAX_WORDS: usize = 256;
 
 /// Requests that leaders declined, and whose askers have not looked yet; older ones are lost.
 const MAX_DECLINED: usize = 16;
 
 /// A request of a handle to the task.
 #[derive(Debug)]
-pub(in crate::agent) enum Ask {
+pub(crate) enum Ask {
     /// Handles of this lease came or went: see whether it is to be contended for.
     Handles(LeaseName),
     /// Give this lease up, and leave it to others for a while.
@@ -70,7 +70,7 @@ pub(in crate::agent) enum Ask {
 
 /// Why it is not proven that this node holds a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::agent) enum Unproven {
+pub(crate) enum Unproven {
     NotHolder,
     Lost,
     TimedOut,
@@ -79,7 +79,7 @@ pub(in crate::agent) enum Unproven {
 
 /// Something that other agents say.
 #[derive(Debug)]
-pub(in crate::agent) enum Heard {
+pub(crate) enum Heard {
     /// A word about a lease, and whether it is of one whose word counts.
     Word { word: LeaseUpdate, is_believed: bool },
     /// A leader was elected by voters, which this node does not configure.
@@ -88,19 +88,19 @@ pub(in crate::agent) enum Heard {
 
 /// The word of a trusted member that voters elect leaders in this cluster.
 #[derive(Debug)]
-pub(in crate::agent) struct VotersHeard {
+pub(crate) struct VotersHeard {
     /// The member that says so; `None` for the sponsor of a joiner.
-    pub(in crate::agent) by: Option<NodeId>,
+    pub(crate) by: Option<NodeId>,
     /// True if there is a leader now.
-    pub(in crate::agent) is_led: bool,
+    pub(crate) is_led: bool,
     /// The leader and its term, if they are named.
-    pub(in crate::agent) leader: Option<(NodeId, u64)>,
+    pub(crate) leader: Option<(NodeId, u64)>,
 }
 
 /// The task's ends of the channels.
-pub(in crate::agent) struct Doors {
-    pub(in crate::agent) asks: mpsc::Receiver<Ask>,
-    pub(in crate::agent) words: mpsc::Receiver<Heard>,
+pub(crate) struct Doors {
+    pub(crate) asks: mpsc::Receiver<Ask>,
+    pub(crate) words: mpsc::Receiver<Heard>,
 }
 
 /// A lease's office, and how many hold it.
@@ -112,7 +112,7 @@ struct Seat {
 
 /// Keeps a lease contended for; counts as one handle until it is dropped.
 #[derive(Debug)]
-pub(in crate::agent) struct Hold {
+pub(crate) struct Hold {
     leases: Arc<Leases>,
     runtime: Handle,
     lease: LeaseName,
@@ -128,7 +128,7 @@ impl Drop for Hold {
 
 /// The state that handles share with the task.
 #[derive(Debug)]
-pub(in crate::agent) struct Leases {
+pub(crate) struct Leases {
     offices: Mutex<BTreeMap<LeaseName, Seat>>,
     /// Leases that are contended for whether or not anybody holds a handle.
     configured: BTreeSet<LeaseName>,
@@ -139,13 +139,13 @@ pub(in crate::agent) struct Leases {
     words: mpsc::Sender<Heard>,
     /// Numbers of requests to resign that a leader declined.
     declined: broadcast::Sender<u64>,
-    pub(in crate::agent) counted: Mutex<Counted>,
+    pub(crate) counted: Mutex<Counted>,
 }
 
 impl Leases {
     /// The leases of the configuration, and the terms that are known; `office` is that of the lease by which the cluster
     /// is led.
-    pub(in crate::agent) fn open(
+    pub(crate) fn open(
         office: Arc<Office>,
         clock: Clock,
         leases: &[LeaseName],
@@ -166,17 +166,17 @@ impl Leases {
         (opened, Doors { asks: ask_door, words: word_door })
     }
 
-    pub(in crate::agent) fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
     /// The publisher of the leadership of a lease, if anybody here contends for it.
-    pub(in crate::agent) fn office(&self, lease: &LeaseName) -> Option<Arc<Office>> {
+    pub(crate) fn office(&self, lease: &LeaseName) -> Option<Arc<Office>> {
         self.lock().get(lease).map(|seat| Arc::clone(&seat.office))
     }
 
     /// A hold on a lease, and where its leadership is published. The task hears of it if it may have to do something.
-    pub(in crate::agent) fn hold(
+    pub(crate) fn hold(
         self: &Arc<Self>,
         runtime: &Handle,
         lease: &LeaseName,
@@ -212,24 +212,24 @@ impl Leases {
     }
 
     /// Returns the leases that are contended for, sorted.
-    pub(in crate::agent) fn wanted(&self) -> BTreeSet<LeaseName> {
+    pub(crate) fn wanted(&self) -> BTreeSet<LeaseName> {
         let offices = self.lock();
         let held = offices.iter().filter(|(_, seat)| seat.holds > 0).map(|(lease, _)| lease);
         held.chain(&self.configured).cloned().collect()
     }
 
     /// Returns true if a lease is to be contended for.
-    pub(in crate::agent) fn is_wanted(&self, lease: &LeaseName) -> bool {
+    pub(crate) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
     }
 
     /// Returns the term to show at least where nobody leads.
-    pub(in crate::agent) fn least_term(&self, lease: &LeaseName) -> u64 {
+    pub(crate) fn least_term(&self, lease: &LeaseName) -> u64 {
         self.terms.get(lease).copied().unwrap_or(0)
     }
 
     /// Nothing of a lease is held any more: its office is closed, unless somebody wants it again. That of the cluster stays.
-    pub(in crate::agent) fn forget(&self, lease: &LeaseName) -> bool {
+    pub(crate) fn forget(&self, lease: &LeaseName) -> bool {
         if self.is_wanted(lease) {
             return false;
         }
@@ -248,35 +248,35 @@ impl Leases {
     }
 
     /// Returns the figures of each lease.
-    pub(in crate::agent) fn figures(&self) -> BTreeMap<LeaseName, LeaseFigures> {
+    pub(crate) fn figures(&self) -> BTreeMap<LeaseName, LeaseFigures> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).leases.clone()
     }
 
     /// The agent has ended, or the task: no claim is renewed any more.
-    pub(in crate::agent) fn close(&self) {
+    pub(crate) fn close(&self) {
         for seat in self.lock().values() {
             seat.office.close();
         }
     }
 
     /// Hands an ask to the task; gives it back if there is none any more.
-    pub(in crate::agent) async fn ask(&self, ask: Ask) -> Result<(), Ask> {
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<(), Ask> {
         self.asks.send(ask).await.map_err(|unsent| unsent.0)
     }
 
     /// The sender of asks, for what tells the task of an end.
-    pub(in crate::agent) fn asker(&self) -> mpsc::Sender<Ask> {
+    pub(crate) fn asker(&self) -> mpsc::Sender<Ask> {
         self.asks.clone()
     }
 
     /// Holds no lease from now on, or contends again. Led work ends first.
-    pub(in crate::agent) async fn set_draining(&self, is_draining: bool) {
+    pub(crate) async fn set_draining(&self, is_draining: bool) {
         // A task that has ended holds nothing.
         let _ = self.ask(Ask::Drain(is_draining)).await;
     }
 
     /// Gives all leases up; returns when nothing is held, or after this time.
-    pub(in crate::agent) async fn stop(&self, within: Duration) {
+    pub(crate) async fn stop(&self, within: Duration) {
         let (answer, answered) = oneshot::channel();
         let stopped = async {
             if self.ask(Ask::Stop(answer)).await.is_ok() {
@@ -287,23 +287,23 @@ impl Leases {
     }
 
     /// A member told something.
-    pub(in crate::agent) fn hear(&self, word: LeaseUpdate, is_believed: bool) {
+    pub(crate) fn hear(&self, word: LeaseUpdate, is_believed: bool) {
         let _ = self.words.try_send(Heard::Word { word, is_believed });
     }
 
     /// A member told of a leader by voters.
-    pub(in crate::agent) fn hear_voters(&self, heard: VotersHeard) {
+    pub(crate) fn hear_voters(&self, heard: VotersHeard) {
         let _ = self.words.try_send(Heard::Voters(heard));
     }
 
     /// A leader does not take this request to resign of this node.
-    pub(in crate::agent) fn decline(&self, nonce: u64) {
+    pub(crate) fn decline(&self, nonce: u64) {
         // Nobody may wait any more.
         let _ = self.declined.send(nonce);
     }
 
     /// The numbers of requests that are declined from now on.
-    pub(in crate::agent) fn declined(&self) -> broadcast::Receiver<u64> {
+    pub(crate) fn declined(&self) -> broadcast::Receiver<u64> {
         self.declined.subscribe()
     }
 

@@ -60,12 +60,7 @@ pub enum LeaseNodesError {
 }
 
 impl LeaseNodes {
-    pub(in crate::agent) fn new(
-        lease: LeaseName,
-        rows: Vec<NodeRow>,
-        holder: Option<&Holder>,
-        window: Duration,
-    ) -> Self {
+    pub(crate) fn new(lease: LeaseName, rows: Vec<NodeRow>, holder: Option<&Holder>, window: Duration) -> Self {
         let listed = |row: NodeRow| {
             let held = holder.filter(|holder| holder.node == row.node);
             LeaseNode {

@@ -223,7 +223,7 @@ impl Agent {
         self.inner.shared.clock.now().since(then)
     }
 
-    pub(in crate::agent) async fn say(&self, what: Say) -> Result<Reply, MessageError> {
+    pub(crate) async fn say(&self, what: Say) -> Result<Reply, MessageError> {
         match self.ask(|answer| Request::Say { what, answer }).await {
             Ok(Reply::Refused(error)) => Err(error.into()),
             Ok(reply) => Ok(reply),

@@ -194,7 +194,7 @@ impl Mailroom {
     }
 
     /// Puts a message into the queues of those who listen.
-    pub(in crate::agent) fn deliver(&self, delivery: Delivery, at: SystemTime) {
+    pub(crate) fn deliver(&self, delivery: Delivery, at: SystemTime) {
         let message = Message::new(delivery, at);
         let mut guard = self.state();
         let state = &mut *guard;
@@ -213,7 +213,7 @@ impl Mailroom {
     }
 
     /// Ends the mailroom: listeners read what waits, and are told that this is all.
-    pub(in crate::agent) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         let wakers: Vec<Waker> = state.queues.values_mut().filter_map(|queue| queue.waker.take()).collect();
@@ -263,7 +263,7 @@ impl Mailroom {
     }
 
     /// Returns the number of listeners, that of messages that gave way because one was too slow, and that of those skipped.
-    pub(in crate::agent) fn figures(&self) -> (usize, u64, u64) {
+    pub(crate) fn figures(&self) -> (usize, u64, u64) {
         let state = self.state();
         (state.queues.len(), state.lost, state.undecodable)
     }

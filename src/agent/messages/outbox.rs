@@ -77,14 +77,14 @@ impl Default for Outbox {
 
 impl Outbox {
     /// Opens it: what this node says from now on. `None` if it was opened before.
-    pub(in crate::agent) fn open(&self) -> Option<mpsc::Receiver<Said>> {
+    pub(crate) fn open(&self) -> Option<mpsc::Receiver<Said>> {
         let (door, said) = mpsc::channel(MAX_SAID);
         self.door.set(door).is_ok().then_some(said)
     }
 
     /// A message is being delivered here: if it is a broadcast of this node, others may have to be called. If there is no room
     /// for it, returns how many others there were since the last line of the log about one, if it is time for another line.
-    pub(in crate::agent) fn look_at(&self, delivery: &Delivery, me: Run, at: Time) -> Option<u64> {
+    pub(crate) fn look_at(&self, delivery: &Delivery, me: Run, at: Time) -> Option<u64> {
         let door = self.door.get()?;
         if delivery.id.run != me || delivery.kind != DeliveryKind::Broadcast {
             return None;

@@ -30,8 +30,8 @@ type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An HTTP listener, with its access rules.
 #[derive(Debug)]
-pub(in crate::cli) struct HttpListener {
-    pub(in crate::cli) address: SocketAddr,
+pub(crate) struct HttpListener {
+    pub(crate) address: SocketAddr,
     listener: TcpListener,
     /// The thread that serves, with its runtime. Started with the listener: what either needs is missing at once, or never.
     thread: mpsc::Sender<Serve>,
@@ -40,7 +40,7 @@ pub(in crate::cli) struct HttpListener {
 
 impl HttpListener {
     /// Listens at the configured address; returns `None` if there is none.
-    pub(in crate::cli) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn open(config: &HttpConfig) -> Result<Option<Self>, Failure> {
         let Some(address) = config.bind else { return Ok(None) };
         let tokens = tokens(config)?;
         let bound = http::listen(address).await.and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -63,7 +63,7 @@ impl HttpListener {
     }
 
     /// Takes the part of the limit on open files that the links of the agent leave; fails if there is none.
-    pub(in crate::cli) fn fit(&mut self, agent: &Agent) -> Result<(), Failure> {
+    pub(crate) fn fit(&mut self, agent: &Agent) -> Result<(), Failure> {
         let wanted = self.settings.max_connections;
         let Some(share) = descriptors::http_within_the_limit(agent.link_budget(), wanted) else {
             let limit = descriptors::limit().unwrap_or_default();
@@ -83,7 +83,7 @@ impl HttpListener {
     }
 
     /// Serves until told to stop. Dropping the future does not end it.
-    pub(in crate::cli) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
+    pub(crate) async fn serve(self, agent: Agent, stopping: CancellationToken) -> std::io::Result<()> {
         let Self { listener, thread, settings, .. } = self;
         let (told, end) = oneshot::channel();
         let listener = listener.into_std()?;

@@ -11,7 +11,7 @@ use super::target::TargetArgs;
 use crate::seal::KeyId;
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum KeysCommand {
+pub(crate) enum KeysCommand {
     /// Make a new key, and print it or put it into a new file
     ///
     /// Asks no agent. The file is readable by this user alone; one that exists is not replaced.
@@ -43,30 +43,30 @@ Rotation: headcount keys add, then headcount keys use NEW, then headcount keys r
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct GenerateArgs {
+pub(crate) struct GenerateArgs {
     /// The file to create [default: standard output]
-    pub(in crate::cli) file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// Leave a file that exists as it is, and end well: for what is run at every start
     #[arg(long, requires = "file")]
-    pub(in crate::cli) if_missing: bool,
+    pub(crate) if_missing: bool,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct AddKeyArgs {
+pub(crate) struct AddKeyArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// A file with the key, - for standard input, or the id of a key that the agent holds [default: a new key]
     #[arg(value_name = "FILE|ID")]
-    pub(in crate::cli) file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ChangeKeyArgs {
+pub(crate) struct ChangeKeyArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The key's id, as `headcount keys list` shows it
-    pub(in crate::cli) id: KeyId,
+    pub(crate) id: KeyId,
     /// Do it even if members are locked out by it
     #[arg(long)]
-    pub(in crate::cli) force: bool,
+    pub(crate) force: bool,
 }

@@ -13,7 +13,7 @@ use crate::core::NodeId;
 use crate::lease::LeaseName;
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum LeaseCommand {
+pub(crate) enum LeaseCommand {
     /// Print what an owner of the database runs for a role that may create nothing
     ///
     /// Agents whose role may, create the same by themselves.
@@ -22,30 +22,30 @@ pub(in crate::cli) enum LeaseCommand {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct SchemaArgs {
+pub(crate) struct SchemaArgs {
     /// Of which database
     #[arg(long, value_enum, default_value_t = DatabaseKind::Postgres)]
-    pub(in crate::cli) kind: DatabaseKind,
+    pub(crate) kind: DatabaseKind,
     /// The schema of the tables (leadership.lease.schema; PostgreSQL only)
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) schema: Option<String>,
+    pub(crate) schema: Option<String>,
     /// The beginning of their names (leadership.lease.table_prefix)
     #[arg(long, value_name = "PREFIX", default_value = "cluster_")]
-    pub(in crate::cli) table_prefix: String,
+    pub(crate) table_prefix: String,
     /// The role that agents connect as, to which the rights are granted (PostgreSQL only) [default: none, the grants are
     /// comments]
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) role: Option<String>,
+    pub(crate) role: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum DatabaseKind {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum VotersCommand {
+pub(crate) enum VotersCommand {
     /// Show the voters
     ///
     /// The leader alone knows which voters acknowledge it and how far they lag: `headcount leader` names it, and --http asks it.
@@ -67,53 +67,53 @@ pub(in crate::cli) enum VotersCommand {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ReplaceArgs {
+pub(crate) struct ReplaceArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The voter that is to go
-    pub(in crate::cli) old: NodeId,
+    pub(crate) old: NodeId,
     /// The member that is to vote in its place
-    pub(in crate::cli) new: NodeId,
+    pub(crate) new: NodeId,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct LeaderArgs {
+pub(crate) struct LeaderArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// Fail unless the agent's own node leads, and have a majority of the voters, or the database, confirm it now
     #[arg(long)]
-    pub(in crate::cli) confirm: bool,
+    pub(crate) confirm: bool,
     /// The leader by this lease in a database [default: the cluster's]
     #[arg(long, value_name = "LEASE")]
-    pub(in crate::cli) lease: Option<LeaseName>,
+    pub(crate) lease: Option<LeaseName>,
     /// List the nodes that the table of the database knows instead, the leader first
     #[arg(long, conflicts_with = "confirm")]
-    pub(in crate::cli) nodes: bool,
+    pub(crate) nodes: bool,
     #[command(subcommand)]
-    pub(in crate::cli) command: Option<LeaderCommand>,
+    pub(crate) command: Option<LeaderCommand>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct LeadArgs {
+pub(crate) struct LeadArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
     /// While the node leads by this lease in a database [default: while it leads the cluster]
     #[arg(long, value_name = "LEASE")]
-    pub(in crate::cli) lease: Option<LeaseName>,
+    pub(crate) lease: Option<LeaseName>,
     /// How long before the end of the lease the command is asked to end, and how long it may take [default: a quarter of
     /// the lease; a third at most, judged once the node leads]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) grace: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
     /// Run the command again each time the node leads, until it fails
     #[arg(long)]
-    pub(in crate::cli) keep: bool,
+    pub(crate) keep: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(in crate::cli) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum LeaderCommand {
+pub(crate) enum LeaderCommand {
     /// Have the leader give leadership up, and wait for the next one
     ///
     /// The leader stays a member and a voter. Whichever agent is asked, it asks the leader.
@@ -122,41 +122,41 @@ pub(in crate::cli) enum LeaderCommand {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ResignArgs {
+pub(crate) struct ResignArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The voter that is to lead instead; refused if it has not kept up with the leader, and with leases in a database, which
     /// go to whoever takes them first
     #[arg(long, value_name = "NODE")]
-    pub(in crate::cli) to: Option<NodeId>,
+    pub(crate) to: Option<NodeId>,
     /// The leader by this lease in a database [default: the cluster's]
     #[arg(long, value_name = "LEASE", conflicts_with = "to")]
-    pub(in crate::cli) lease: Option<LeaseName>,
+    pub(crate) lease: Option<LeaseName>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct VoterArgs {
+pub(crate) struct VoterArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The node
-    pub(in crate::cli) node: NodeId,
+    pub(crate) node: NodeId,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RecoverArgs {
+pub(crate) struct RecoverArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The voters that are left; the agent that is asked is always one
     #[arg(long, value_name = "NODE,…", value_delimiter = ',', required = true)]
-    pub(in crate::cli) voters: Vec<NodeId>,
+    pub(crate) voters: Vec<NodeId>,
     /// No voter is left with its data: the agent that is asked need not have been one
     #[arg(long)]
-    pub(in crate::cli) anew: bool,
+    pub(crate) anew: bool,
     /// With --anew: end the old electorate although not all of its voters are heard here; those that live behind a cut give
     /// way to the new one
     #[arg(long, requires = "anew")]
-    pub(in crate::cli) end_unheard: bool,
+    pub(crate) end_unheard: bool,
     /// Do not ask for confirmation
     #[arg(long)]
-    pub(in crate::cli) yes: bool,
+    pub(crate) yes: bool,
 }

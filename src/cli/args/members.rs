@@ -15,86 +15,86 @@ use crate::json::EventId;
 use crate::lease::LeaseName;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct MembersArgs {
+pub(crate) struct MembersArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// Only members in these states [default: all but left]
     #[arg(long, value_name = "STATUS,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Status::NAMES))]
-    pub(in crate::cli) status: Vec<String>,
+    pub(crate) status: Vec<String>,
     /// Only members with these tags
     #[arg(long = "tag", value_name = "KEY[=VALUE]", value_delimiter = ',')]
-    pub(in crate::cli) tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct WatchArgs {
+pub(crate) struct WatchArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
     /// Start after this event: an `id` that --ids or --format json showed
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) after: Option<EventId>,
+    pub(crate) after: Option<EventId>,
     /// Only these kinds of events
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
-    pub(in crate::cli) kind: Vec<String>,
+    pub(crate) kind: Vec<String>,
     /// Only events about these nodes
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
-    pub(in crate::cli) node: Vec<NodeId>,
+    pub(crate) node: Vec<NodeId>,
     /// Only events about the leaders by these leases in a database
     #[arg(long, value_name = "LEASE,…", value_delimiter = ',')]
-    pub(in crate::cli) lease: Vec<LeaseName>,
+    pub(crate) lease: Vec<LeaseName>,
     /// Start with all members
     #[arg(long)]
-    pub(in crate::cli) snapshot: bool,
+    pub(crate) snapshot: bool,
     /// Show each event's id at the end of its line
     #[arg(long)]
-    pub(in crate::cli) ids: bool,
+    pub(crate) ids: bool,
     /// For people, or one JSON object a line
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: LineFormat,
+    pub(crate) format: LineFormat,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct TopArgs {
+pub(crate) struct TopArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct JoinArgs {
+pub(crate) struct JoinArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// Gossip addresses of nodes of the other cluster
     #[arg(value_name = "HOST:PORT", required = true)]
-    pub(in crate::cli) addresses: Vec<String>,
+    pub(crate) addresses: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RemoveArgs {
+pub(crate) struct RemoveArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The member
-    pub(in crate::cli) node: NodeId,
+    pub(crate) node: NodeId,
     /// Remove it even if it is up; its process will stop
     #[arg(long)]
-    pub(in crate::cli) force: bool,
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct TagsArgs {
+pub(crate) struct TagsArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// Tags to set; all others stay
     #[arg(value_name = "KEY=VALUE", value_parser = pair)]
-    pub(in crate::cli) set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     /// Tags to take away; may be repeated
     #[arg(long, value_name = "KEY")]
-    pub(in crate::cli) unset: Vec<String>,
+    pub(crate) unset: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct WaitArgs {
+pub(crate) struct WaitArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// How many members must be up, the agent itself included
     #[arg(value_name = "N", required_unless_present = "members", conflicts_with = "members")]
     count: Option<usize>,
@@ -103,12 +103,12 @@ pub(in crate::cli) struct WaitArgs {
     members: Option<usize>,
     /// How long to wait
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl WaitArgs {
     /// Returns the number of members that must be up; clap asks for one of the two ways to say it.
-    pub(in crate::cli) fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         self.count.or(self.members).unwrap_or_default()
     }
 }

@@ -11,34 +11,34 @@ use crate::core::{MessageId, NodeId, Topic};
 use crate::http::MAX_ANSWER_WAIT;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct SayArgs {
+pub(crate) struct SayArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The topic: 1 to 63 characters of A-Z a-z 0-9 . _ -
-    pub(in crate::cli) topic: Topic,
+    pub(crate) topic: Topic,
     /// The payload; - reads standard input
-    pub(in crate::cli) payload: Option<String>,
+    pub(crate) payload: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct SendArgs {
+pub(crate) struct SendArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The member that is meant
-    pub(in crate::cli) node: NodeId,
+    pub(crate) node: NodeId,
     /// The topic: 1 to 63 characters of A-Z a-z 0-9 . _ -
-    pub(in crate::cli) topic: Topic,
+    pub(crate) topic: Topic,
     /// The payload; - reads standard input
-    pub(in crate::cli) payload: Option<String>,
+    pub(crate) payload: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RequestArgs {
+pub(crate) struct RequestArgs {
     #[command(flatten)]
-    pub(in crate::cli) send: SendArgs,
+    pub(crate) send: SendArgs,
     /// How long to wait for the answer; 25s at most
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = patience)]
-    pub(in crate::cli) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 /// Reads how long an answer is awaited, within what the agent takes.
@@ -49,23 +49,23 @@ fn patience(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ReplyArgs {
+pub(crate) struct ReplyArgs {
     #[command(flatten)]
-    pub(in crate::cli) target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// The request's id
-    pub(in crate::cli) id: MessageId,
+    pub(crate) id: MessageId,
     /// The payload of the answer; - reads standard input
-    pub(in crate::cli) payload: Option<String>,
+    pub(crate) payload: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ListenArgs {
+pub(crate) struct ListenArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
     /// The topics to listen to
     #[arg(required = true, value_name = "TOPIC")]
-    pub(in crate::cli) topics: Vec<Topic>,
+    pub(crate) topics: Vec<Topic>,
     /// For people, or one JSON object a line
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: LineFormat,
+    pub(crate) format: LineFormat,
 }

@@ -12,7 +12,7 @@ use super::target::{Format, LineFormat};
 const MAX_DEV_NODES: i64 = 64;
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Check a configuration file, and the variables HEADCOUNT_… of the environment
     Check {
         /// The file
@@ -24,78 +24,78 @@ pub(in crate::cli) enum ConfigCommand {
 
 /// The settings of a node that may be given on the command line.
 #[derive(Debug, Default, Args)]
-pub(in crate::cli) struct NodeArgs {
+pub(crate) struct NodeArgs {
     /// A configuration file
     #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// The node's name, unique in the cluster [default: the host's name]
     #[arg(long)]
-    pub(in crate::cli) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// The cluster's name [default: headcount]
     #[arg(long)]
-    pub(in crate::cli) cluster: Option<String>,
+    pub(crate) cluster: Option<String>,
     /// Where to receive gossip [default: [::]:7117 with keys, 127.0.0.1:7117 without]
     #[arg(long, value_name = "ADDR")]
-    pub(in crate::cli) bind: Option<String>,
+    pub(crate) bind: Option<String>,
     /// Where others send to, if that is not where gossip is received
     #[arg(long, value_name = "ADDR")]
-    pub(in crate::cli) advertise: Option<String>,
+    pub(crate) advertise: Option<String>,
     /// A node to join through; may be repeated
     #[arg(long = "seed", value_name = "HOST:PORT")]
-    pub(in crate::cli) seeds: Vec<String>,
+    pub(crate) seeds: Vec<String>,
     /// The pace: default, local, lan or wan [default: default]
     #[arg(long)]
-    pub(in crate::cli) profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Where to serve HTTP, or `off` [default: 127.0.0.1:7118]
     #[arg(long, value_name = "ADDR|off")]
-    pub(in crate::cli) http: Option<String>,
+    pub(crate) http: Option<String>,
     /// Where to keep what survives a restart [default: nowhere]
     #[arg(long, value_name = "DIR")]
-    pub(in crate::cli) data_dir: Option<String>,
+    pub(crate) data_dir: Option<String>,
     /// The file with the cluster's keys, by which every packet is sealed [default: none, and no other machine is heard]
     #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) key_file: Option<String>,
+    pub(crate) key_file: Option<String>,
     /// Seal nothing, and hear other machines all the same: whoever reaches the port is a member
     #[arg(long, conflicts_with = "key_file")]
-    pub(in crate::cli) insecure: bool,
+    pub(crate) insecure: bool,
     /// The nodes that elect a leader, the same list everywhere; needs --data-dir [default: nobody is elected]
     #[arg(long, value_name = "NODE,…", value_delimiter = ',')]
-    pub(in crate::cli) voters: Vec<String>,
+    pub(crate) voters: Vec<String>,
     /// Lead by a lease in this database: sqlite://FILE or postgres://USER@HOST/DATABASE [default: nobody leads]
     #[arg(long, value_name = "URL")]
-    pub(in crate::cli) lease_url: Option<String>,
+    pub(crate) lease_url: Option<String>,
     /// What the node tells about itself; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE")]
-    pub(in crate::cli) tags: Vec<String>,
+    pub(crate) tags: Vec<String>,
     /// error, warn, info, debug, trace, or directives per module [default: info]
     #[arg(long, value_name = "LEVEL")]
-    pub(in crate::cli) log_level: Option<String>,
+    pub(crate) log_level: Option<String>,
     /// How log lines look: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
-    pub(in crate::cli) log_format: Option<String>,
+    pub(crate) log_format: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct AgentArgs {
+pub(crate) struct AgentArgs {
     #[command(flatten)]
-    pub(in crate::cli) node: NodeArgs,
+    pub(crate) node: NodeArgs,
     /// How the line on standard output looks
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: LineFormat,
+    pub(crate) format: LineFormat,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ShowArgs {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(in crate::cli) node: NodeArgs,
+    pub(crate) node: NodeArgs,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: Format,
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct DevArgs {
+pub(crate) struct DevArgs {
     /// How many nodes, 1 to 64
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=MAX_DEV_NODES))]
-    pub(in crate::cli) nodes: u16,
+    pub(crate) nodes: u16,
 }

@@ -12,33 +12,33 @@ use clap_complete::Shell;
 use super::target::{AgentAddress, DEFAULT_AGENT, Format, TOKEN_FILE, token_file};
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct HealthArgs {
+pub(crate) struct HealthArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
     /// Ask whether the node should be given requests (/readyz), not whether its process is well (/healthz)
     #[arg(long)]
-    pub(in crate::cli) ready: bool,
+    pub(crate) ready: bool,
     /// How long to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) timeout: Duration,
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
-    pub(in crate::cli) shell: Shell,
+    pub(crate) shell: Shell,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ManArgs {
+pub(crate) struct ManArgs {
     /// Where to write them; made if it is not there
     #[arg(value_name = "DIR")]
-    pub(in crate::cli) directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// The agent's HTTP address; a port alone is one of this machine, as in :7128 [default: 127.0.0.1:7118, unless --config
     /// or --seed is given]
     #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT")]
@@ -48,34 +48,34 @@ pub(in crate::cli) struct DoctorArgs {
     token_file: Option<PathBuf>,
     /// Another agent to compare this one with; may be repeated
     #[arg(long, value_name = "ADDR")]
-    pub(in crate::cli) also: Vec<String>,
+    pub(crate) also: Vec<String>,
     /// The configuration file of a node that need not run: its seeds, its addresses, its data directory
     #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// A node to be asked; may be repeated
     #[arg(long = "seed", value_name = "HOST:PORT")]
-    pub(in crate::cli) seeds: Vec<String>,
+    pub(crate) seeds: Vec<String>,
     /// The cluster's key file: sealed questions are answered
     #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) key_file: Option<String>,
+    pub(crate) key_file: Option<String>,
     /// The cluster's name, if no agent and no file says it [default: headcount]
     #[arg(long)]
-    pub(in crate::cli) cluster: Option<String>,
+    pub(crate) cluster: Option<String>,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: Format,
+    pub(crate) format: Format,
 }
 
 impl DoctorArgs {
     /// Returns the agent to ask; `None` if there need not be one.
-    pub(in crate::cli) fn agent(&self) -> Option<AgentAddress> {
+    pub(crate) fn agent(&self) -> Option<AgentAddress> {
         let needs_one = self.config.is_none() && self.seeds.is_empty();
         let http = self.http.clone().or_else(|| needs_one.then(|| DEFAULT_AGENT.to_owned()))?;
         Some(self.agent_at(http))
     }
 
     /// Returns an agent at this address, with the same token.
-    pub(in crate::cli) fn agent_at(&self, http: String) -> AgentAddress {
+    pub(crate) fn agent_at(&self, http: String) -> AgentAddress {
         AgentAddress { http, token_file: self.token_file.clone() }
     }
 }

@@ -25,27 +25,27 @@ pub(super) fn token_file(name: OsString) -> Result<PathBuf, String> {
 
 /// The agent to talk to.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct AgentAddress {
+pub(crate) struct AgentAddress {
     /// The agent's HTTP address; a port alone is one of this machine, as in :7128
     #[arg(long = "http", value_name = "ADDR", env = "HEADCOUNT_AGENT", default_value = DEFAULT_AGENT)]
-    pub(in crate::cli) http: String,
+    pub(crate) http: String,
     /// A file with the agent's token
     #[arg(long, value_name = "FILE", env = TOKEN_FILE, value_parser = OsStringValueParser::new().try_map(token_file))]
-    pub(in crate::cli) token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// The agent to talk to, and how to print its answer.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct TargetArgs {
+pub(crate) struct TargetArgs {
     #[command(flatten)]
-    pub(in crate::cli) agent: AgentAddress,
+    pub(crate) agent: AgentAddress,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: Format,
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Format {
+pub(crate) enum Format {
     #[default]
     #[value(alias = "text")]
     Table,
@@ -53,7 +53,7 @@ pub(in crate::cli) enum Format {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum LineFormat {
+pub(crate) enum LineFormat {
     #[default]
     #[value(alias = "table")]
     Text,

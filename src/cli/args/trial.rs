@@ -14,69 +14,69 @@ use crate::sim::scenario::Scenario;
 
 /// The arguments of `tune`.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct TuneArgs {
+pub(crate) struct TuneArgs {
     /// Time there and back between two nodes, up to 5s
     #[arg(long, value_parser = humantime::parse_duration)]
-    pub(in crate::cli) rtt: Duration,
+    pub(crate) rtt: Duration,
     /// Chance that a datagram is lost, for example 2% or 0.02
     #[arg(long, default_value = "1%", value_parser = share)]
-    pub(in crate::cli) loss: f64,
+    pub(crate) loss: f64,
     /// How many nodes, 2 to 100000
     #[arg(long)]
-    pub(in crate::cli) nodes: usize,
+    pub(crate) nodes: usize,
     /// A host that falls silent is down everywhere within so long
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) detect_within: Duration,
+    pub(crate) detect_within: Duration,
     /// A healthy node is suspected at most so often
     #[arg(long, value_name = "NUMBER", default_value_t = 0.1)]
-    pub(in crate::cli) false_alarms_per_month: f64,
+    pub(crate) false_alarms_per_month: f64,
     /// Do not verify the proposal by simulation, which may take a minute
     #[arg(long)]
-    pub(in crate::cli) no_simulation: bool,
+    pub(crate) no_simulation: bool,
     /// For people and configuration files, or one JSON object
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: LineFormat,
+    pub(crate) format: LineFormat,
 }
 
 /// The arguments of `simulate`.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct SimulateArgs {
+pub(crate) struct SimulateArgs {
     /// Nodes at the beginning, 2 to 20000
     #[arg(long, default_value_t = 20)]
-    pub(in crate::cli) nodes: usize,
+    pub(crate) nodes: usize,
     /// How many of the first nodes vote, 0 to 7 [default: 5 where the scenario is about leaders, else 0]
     #[arg(long)]
-    pub(in crate::cli) voters: Option<usize>,
+    pub(crate) voters: Option<usize>,
     /// Every node's profile
     #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Profile::ALL.map(Profile::name))
         .map(|name| name.parse::<Profile>().unwrap_or_default()))]
-    pub(in crate::cli) profile: Profile,
+    pub(crate) profile: Profile,
     /// Chance that a datagram is lost, for example 5% or 0.05
     #[arg(long, default_value = "0%", value_parser = share)]
-    pub(in crate::cli) loss: f64,
+    pub(crate) loss: f64,
     /// Minimum one-way latency
     #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) latency: Duration,
+    pub(crate) latency: Duration,
     /// Random extra delay, up to
     #[arg(long, default_value = "500us", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) jitter: Duration,
+    pub(crate) jitter: Duration,
     /// Scenario
     #[arg(long, default_value_t, value_parser = PossibleValuesParser::new(Scenario::ALL
             .map(|scenario| PossibleValue::new(scenario.name()).help(scenario.about())))
         .map(|name| name.parse::<Scenario>().unwrap_or_default()))]
-    pub(in crate::cli) scenario: Scenario,
+    pub(crate) scenario: Scenario,
     /// Seeds every random choice: the same seed gives the same run
     #[arg(long, default_value_t = 1)]
-    pub(in crate::cli) seed: u64,
+    pub(crate) seed: u64,
     /// Begin with a formed cluster: thousands of nodes take long to join
     #[arg(long)]
-    pub(in crate::cli) formed: bool,
+    pub(crate) formed: bool,
     /// Also write the figures and charts as a page that stands alone
     #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) html: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) format: Format,
+    pub(crate) format: Format,
 }
 
 /// Reads a share of one, written as a percentage or a fraction.

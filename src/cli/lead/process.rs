@@ -131,7 +131,7 @@ fn is_executable(path: &Path) -> Option<bool> {
 
 /// Becomes the command, after telling the system to kill it with its parent, and returns only if that fails; or runs it
 /// as its reaper.
-pub(in crate::cli) fn exec(parent: u32, is_reaper: bool, command: &[OsString]) -> Result<Exit, Failure> {
+pub(crate) fn exec(parent: u32, is_reaper: bool, command: &[OsString]) -> Result<Exit, Failure> {
     let refuse = |what: &dyn std::fmt::Display| Failure::failed(format!("cannot tie a command to its leader: {what}"));
     #[cfg(target_os = "linux")]
     if is_reaper {

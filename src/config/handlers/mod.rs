@@ -84,7 +84,7 @@ impl HandlerConfig {
     }
 
     /// Returns the handler as `config show` shows it, without secrets.
-    pub(in crate::config) fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         let duration = |time: &Duration| humantime::format_duration(*time).to_string();
         let (command, url, token_file, retry_for) = match &self.action {
             HandlerAction::Command(words) => (Some(words), None, None, None),

@@ -27,7 +27,7 @@ const KEYS: [&str; 11] =
 const LAST_WORD_ALONE: f64 = 0.02;
 
 /// Reads all handlers, or returns all problems; `key` is the name of the whole list, and `range` what may be in it, in words.
-pub(in crate::config) fn read(
+pub(crate) fn read(
     (key, range): (&str, &str),
     whole: &Item,
     items: &[Item],

@@ -31,7 +31,7 @@ impl WebhookUrl {
     }
 
     /// Returns true if whoever is on the way can read what is sent there.
-    pub(in crate::config) fn is_in_the_clear(&self) -> bool {
+    pub(crate) fn is_in_the_clear(&self) -> bool {
         let authority = self.0.authority().map_or("", |authority| authority.as_str());
         let port = if self.0.port().is_some() { "" } else { ":80" };
         self.0.scheme_str() == Some("http") && !stays_on_this_machine(&format!("{authority}{port}"))

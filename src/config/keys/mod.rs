@@ -35,8 +35,8 @@ pub struct Key {
     range: &'static str,
     doc: &'static str,
     special: Special,
-    pub(in crate::config) slot: Slot,
-    pub(in crate::config) get: fn(&AgentConfig) -> Json,
+    pub(crate) slot: Slot,
+    pub(crate) get: fn(&AgentConfig) -> Json,
 }
 
 /// The ways in which a key differs from most others.
@@ -106,7 +106,7 @@ impl Special {
 
 /// The place that a value goes to; the setter of each form. A setter says what it refuses in a few words that fit behind the value.
 #[derive(Debug)]
-pub(in crate::config) enum Slot {
+pub(crate) enum Slot {
     Text(fn(&mut AgentConfig, &str) -> Result<(), String>),
     /// Any text that passes the check.
     FreeText(fn(&str) -> Result<(), ConfigError>, fn(&mut AgentConfig) -> &mut Option<String>),
@@ -138,7 +138,7 @@ pub(in crate::config) enum Slot {
 
 /// The form that a key's value has in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::config) enum Form {
+pub(crate) enum Form {
     Text,
     Duration,
     Count,
@@ -150,7 +150,7 @@ pub(in crate::config) enum Form {
 
 impl Form {
     /// Returns what to write.
-    pub(in crate::config) const fn description(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
             Form::Text => "a string in quotes",
             Form::Duration => "a duration with its unit in quotes, as in \"5s\" or \"500ms\"",
@@ -201,11 +201,11 @@ impl Key {
     }
 
     /// Returns the name without its section.
-    pub(in crate::config) fn short(&self) -> &'static str {
+    pub(crate) fn short(&self) -> &'static str {
         self.name.rsplit_once('.').map_or(self.name, |(_, short)| short)
     }
 
-    pub(in crate::config) const fn form(&self) -> Form {
+    pub(crate) const fn form(&self) -> Form {
         match self.slot {
             Slot::Text(_) | Slot::FreeText(..) | Slot::Address(..) | Slot::Name(_) | Slot::Path(_) => Form::Text,
             Slot::Duration(_) | Slot::DerivedDuration(_) => Form::Duration,
@@ -218,17 +218,17 @@ impl Key {
     }
 
     /// Returns true if it is set before all other keys, whatever layer it is from.
-    pub(in crate::config) const fn is_first(&self) -> bool {
+    pub(crate) const fn is_first(&self) -> bool {
         self.special.is_first
     }
 
     /// Returns true if the profile decides where nobody else does.
-    pub(in crate::config) const fn is_of_profile(&self) -> bool {
+    pub(crate) const fn is_of_profile(&self) -> bool {
         self.special.is_of_profile
     }
 
     /// Returns a value as messages repeat it: without a password or a key.
-    pub(in crate::config) fn showable(&self, item: &Item) -> String {
+    pub(crate) fn showable(&self, item: &Item) -> String {
         match (&self.special.repeated, &item.value) {
             (Repeated::Whole, _) => item.found.clone(),
             // Not from the text as it was written, which is cut: what ends a password may be behind its end.
@@ -238,17 +238,17 @@ impl Key {
     }
 
     /// Returns the cell of its value in a table; `None` if it is not set.
-    pub(in crate::config) fn cell(&self, agent: &AgentConfig) -> Option<String> {
+    pub(crate) fn cell(&self, agent: &AgentConfig) -> Option<String> {
         (self.special.cell)(&(self.get)(agent))
     }
 
     /// Returns true if two configurations differ in its value.
-    pub(in crate::config) fn differs(&self, old: &AgentConfig, new: &AgentConfig) -> bool {
+    pub(crate) fn differs(&self, old: &AgentConfig, new: &AgentConfig) -> bool {
         (self.special.differs)(self, old, new)
     }
 
     /// Returns the key whose value this one's bounds follow from.
-    pub(in crate::config) fn follows(&self) -> Option<&'static Key> {
+    pub(crate) fn follows(&self) -> Option<&'static Key> {
         self.special.follows.and_then(find)
     }
 }
@@ -261,24 +261,23 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
     TABLE.into_iter().flatten()
 }
 
-pub(in crate::config) fn find(name: &str) -> Option<&'static Key> {
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
     keys().find(|key| key.name == name)
 }
 
 /// The beginning of every variable.
-pub(in crate::config) const PREFIX: &str = "HEADCOUNT_";
+pub(crate) const PREFIX: &str = "HEADCOUNT_";
 /// Sections that hold keys.
-pub(in crate::config) const SECTIONS: [&str; 7] =
-    ["timing", "seal", "leadership", "leadership.lease", "http", "metrics", "log"];
+pub(crate) const SECTIONS: [&str; 7] = ["timing", "seal", "leadership", "leadership.lease", "http", "metrics", "log"];
 /// Sections that later versions will know: refused, since nothing that is configured may be ignored.
-pub(in crate::config) const UNAVAILABLE: [&str; 0] = [];
+pub(crate) const UNAVAILABLE: [&str; 0] = [];
 
 fn variable_of(name: &str) -> String {
     format!("{PREFIX}{}", name.replace('.', "__").to_uppercase())
 }
 
 /// Returns the known key that an unknown name was probably meant to be.
-pub(in crate::config) fn nearest(unknown: &str) -> Option<&'static Key> {
+pub(crate) fn nearest(unknown: &str) -> Option<&'static Key> {
     let (section, short) = unknown.rsplit_once('.').map_or((None, unknown), |(section, short)| (Some(section), short));
     let likeness = |key: &Key| {
         let whole = if section.is_none() { strsim::jaro_winkler(unknown, key.name) } else { 0.0 };

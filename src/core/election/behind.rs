@@ -24,7 +24,7 @@ use crate::time::Time;
 
 /// A voter that is above its leader's term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     term: Term,
     /// The time of its first such answer, counted anew after a pause of a lease.
     since: Time,

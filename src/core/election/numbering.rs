@@ -22,7 +22,7 @@ use crate::time::Time;
 
 /// The state of a leader's views.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Numbering {
+pub(crate) struct Numbering {
     /// True once a view was agreed in this term: before that, nothing new is numbered.
     pub(super) is_settled: bool,
     /// The view before the one in flight.

@@ -21,10 +21,10 @@ const MEMBERS_PER_PAGE: usize = 4_096;
 
 /// The members that are asked for; empty lists ask for all.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Selection {
-    pub(in crate::http) statuses: Vec<&'static str>,
-    pub(in crate::http) tags: Vec<TagFilter>,
-    pub(in crate::http) nodes: Arc<[NodeId]>,
+pub(crate) struct Selection {
+    pub(crate) statuses: Vec<&'static str>,
+    pub(crate) tags: Vec<TagFilter>,
+    pub(crate) nodes: Arc<[NodeId]>,
 }
 
 impl Selection {
@@ -42,9 +42,9 @@ impl Selection {
 
 /// All members at one position.
 #[derive(Debug)]
-pub(in crate::http) struct Listing {
+pub(crate) struct Listing {
     /// The last event that it contains.
-    pub(in crate::http) sequence: u64,
+    pub(crate) sequence: u64,
     pub(super) built_at: Instant,
     pub(super) bytes: usize,
     /// `None` once it was revoked.
@@ -70,11 +70,11 @@ struct Entry {
 /// A listing was taken away while it was read: too slowly, in a view that changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the answer was read too slowly, and its memory was needed")]
-pub(in crate::http) struct Revoked;
+pub(crate) struct Revoked;
 
 impl Listing {
     /// Writes the members at this position down.
-    pub(in crate::http) fn new(sequence: u64, members: impl IntoIterator<Item = Member>) -> Self {
+    pub(crate) fn new(sequence: u64, members: impl IntoIterator<Item = Member>) -> Self {
         let mut json = Vec::new();
         let mut entries = Vec::new();
         for member in members {
@@ -97,7 +97,7 @@ impl Listing {
     }
 
     /// Returns the selected members as a JSON list between `head` and `tail`.
-    pub(in crate::http) fn pages(self: &Arc<Self>, selection: Selection, head: &str, tail: &'static str) -> Pages {
+    pub(crate) fn pages(self: &Arc<Self>, selection: Selection, head: &str, tail: &'static str) -> Pages {
         let open = format!("{head}[").into_bytes();
         Pages { listing: Arc::clone(self), selection, at: 0, open: Some(open), is_first: true, tail: Some(tail) }
     }
@@ -110,7 +110,7 @@ impl Listing {
 
 /// One reader's way through a listing. It ends after an error.
 #[derive(Debug)]
-pub(in crate::http) struct Pages {
+pub(crate) struct Pages {
     listing: Arc<Listing>,
     selection: Selection,
     /// The next member to look at.
@@ -123,7 +123,7 @@ pub(in crate::http) struct Pages {
 
 impl Pages {
     /// Returns all pages at once, of a listing that nobody else knows, so that nobody takes it away.
-    pub(in crate::http) fn whole(self) -> Vec<u8> {
+    pub(crate) fn whole(self) -> Vec<u8> {
         let mut whole = Vec::new();
         self.map_while(Result::ok).for_each(|page| whole.extend_from_slice(&page));
         whole

@@ -30,7 +30,7 @@ pub(super) const REST: u32 = 9;
 pub(super) const KEPT_UNUSED: Duration = Duration::from_secs(30);
 
 /// A view whose members are listed.
-pub(in crate::http) trait Source: Send + Sync + 'static {
+pub(crate) trait Source: Send + Sync + 'static {
     /// Returns the number of the newest event.
     fn position(&self) -> u64;
     /// Writes all members at one position down.
@@ -50,7 +50,7 @@ impl Source for Agent {
 
 /// The shared listings of a large view.
 #[derive(Debug)]
-pub(in crate::http) struct Listings<S = Agent> {
+pub(crate) struct Listings<S = Agent> {
     source: S,
     state: Mutex<State>,
     /// Changes when a build has ended.
@@ -136,7 +136,7 @@ impl State {
 }
 
 impl<S: Source> Listings<S> {
-    pub(in crate::http) fn new(source: S) -> Arc<Self> {
+    pub(crate) fn new(source: S) -> Arc<Self> {
         Arc::new(Self { source, state: Mutex::default(), built: watch::Sender::new(()) })
     }
 
@@ -146,12 +146,12 @@ impl<S: Source> Listings<S> {
     }
 
     /// Returns the number of listings taken away from readers that were too slow.
-    pub(in crate::http) fn revoked(&self) -> u64 {
+    pub(crate) fn revoked(&self) -> u64 {
         self.state().revoked
     }
 
     /// Returns a listing that contains at least the events up to `at_least`.
-    pub(in crate::http) async fn get(self: &Arc<Self>, at_least: u64) -> Arc<Listing> {
+    pub(crate) async fn get(self: &Arc<Self>, at_least: u64) -> Arc<Listing> {
         let mut built = self.built.subscribe();
         loop {
             built.mark_unchanged();

@@ -23,7 +23,7 @@ const fn call(method: &'static str, path: &'static str, brief: &'static str) -> 
     Call { method, path, brief, more: "", query: &[], body: None, answers: &[], refusals: &[] }
 }
 
-pub(in crate::http) static CALLS: &[Call] = &[
+pub(crate) static CALLS: &[Call] = &[
     Call {
         more: "Sorted by name; this node is among them. Members that left are listed only if their status is asked for. In \
             views of more than 32 members the answer may be a moment old.",

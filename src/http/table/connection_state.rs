@@ -16,12 +16,12 @@ use super::hosts::HostCount;
 /// A reader that took nothing for this long may be shed.
 pub(super) const STALLED_AFTER: Duration = Duration::from_millis(250);
 /// A large answer may be shed for another one when its reader has had this long.
-pub(in crate::http) const MIN_READ_TIME: Duration = Duration::from_secs(10);
+pub(crate) const MIN_READ_TIME: Duration = Duration::from_secs(10);
 
 /// The uses of a connection, from what yields to what does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(in crate::http) enum Kind {
+pub(crate) enum Kind {
     /// An event stream.
     Stream,
     /// An answer of many bytes.
@@ -39,7 +39,7 @@ pub(in crate::http) enum Kind {
 /// The waits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::http) enum Phase {
+pub(crate) enum Phase {
     /// Nothing: it is new, or being answered.
     Busy,
     /// Bytes from its peer: a request or the rest of one.
@@ -52,7 +52,7 @@ pub(in crate::http) enum Phase {
 
 /// One open connection.
 #[derive(Debug)]
-pub(in crate::http) struct ConnectionState {
+pub(crate) struct ConnectionState {
     pub(super) id: u64,
     /// The connections of its host.
     pub(super) host: HostCount,
@@ -99,20 +99,20 @@ impl ConnectionState {
     }
 
     /// Its peer took bytes.
-    pub(in crate::http) fn progressed(&self) {
+    pub(crate) fn progressed(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
         self.set_phase(Phase::Busy);
     }
 
-    pub(in crate::http) fn set_phase(&self, phase: Phase) {
+    pub(crate) fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub(in crate::http) fn is_in(&self, phase: Phase) -> bool {
+    pub(crate) fn is_in(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Relaxed) == phase as u8
     }
 
-    pub(in crate::http) fn is(&self, kind: Kind) -> bool {
+    pub(crate) fn is(&self, kind: Kind) -> bool {
         self.kind.load(Ordering::Relaxed) == kind as u8
     }
 
@@ -132,36 +132,36 @@ impl ConnectionState {
     }
 
     /// The peer will send nothing more: it hung up, or closed its half.
-    pub(in crate::http) fn end(&self) {
+    pub(crate) fn end(&self) {
         if !self.has_ended.swap(true, Ordering::Relaxed) {
             self.ended.notify_one();
         }
     }
 
-    pub(in crate::http) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
     /// An answer is begun.
-    pub(in crate::http) fn begins(&self) {
+    pub(crate) fn begins(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         self.set_phase(Phase::Busy);
     }
 
     /// Waits for [`ConnectionState::end`].
-    pub(in crate::http) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         if !self.has_ended() {
             self.ended.notified().await;
         }
     }
 
     /// Waits until the connection has to be dropped at once.
-    pub(in crate::http) async fn shed(&self) {
+    pub(crate) async fn shed(&self) {
         self.shed.cancelled().await;
     }
 
     /// Waits until the connection is closed.
-    pub(in crate::http) async fn gone(&self) {
+    pub(crate) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 

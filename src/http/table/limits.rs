@@ -24,17 +24,17 @@ pub const MAX_UNREAD_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The most connections of each kind, derived from the two figures of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) struct Limits {
+pub(crate) struct Limits {
     /// Connections open at one time, event streams included.
-    pub(in crate::http) connections: usize,
+    pub(crate) connections: usize,
     /// Event streams.
-    pub(in crate::http) streams: usize,
+    pub(crate) streams: usize,
     /// Connections that the tiers above keep free.
     tier: usize,
 }
 
 impl Limits {
-    pub(in crate::http) fn new(connections: usize, streams: usize) -> Self {
+    pub(crate) fn new(connections: usize, streams: usize) -> Self {
         let connections = connections.max(MIN_CONNECTIONS);
         let tier = (connections / (3 * TIER_CONNECTIONS)).clamp(1, TIER_CONNECTIONS);
         Self { connections, streams: streams.clamp(1, connections - 3 * tier), tier }

@@ -281,7 +281,7 @@ impl Table {
 
     /// Returns the size of all such frames, in bytes.
     #[cfg(test)]
-    pub(in crate::http) fn unread_messages(&self) -> usize {
+    pub(crate) fn unread_messages(&self) -> usize {
         self.frames.load(Ordering::Relaxed)
     }
 

@@ -76,7 +76,7 @@ pub(super) struct Replacement<'a, F> {
 
 impl Directory {
     /// Takes note of the sequence of a state that was found.
-    pub(in crate::store) fn note_sequence(&self, sequence: u64) {
+    pub(crate) fn note_sequence(&self, sequence: u64) {
         let mut last = self.last();
         last.sequence = last.sequence.max(sequence);
     }
@@ -89,7 +89,7 @@ impl Directory {
 
     /// Replaces the state file as a whole: at every instant there is the old or the new one. Blocks until it is on the
     /// disk.
-    pub(in crate::store) fn replace(
+    pub(crate) fn replace(
         &self,
         mark: Mark,
         contents: impl FnOnce(Origin) -> io::Result<Vec<u8>>,

@@ -29,7 +29,7 @@ mod with_a_resolver {
     use crate::transport::LOOKUP_TIMEOUT;
 
     /// Returns the seeds that the SRV records of this name are.
-    pub(in crate::transport) async fn look_up(name: &str) -> Result<Seeds, String> {
+    pub(crate) async fn look_up(name: &str) -> Result<Seeds, String> {
         // Read anew each time: name servers change while an agent runs.
         let read = tokio::task::spawn_blocking(hickory_resolver::system_conf::read_system_conf);
         let read = read.await.map_err(|died| died.to_string())?;

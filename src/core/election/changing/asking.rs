@@ -130,14 +130,14 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns the reason why there is to be no other change now.
-    pub(in crate::election) fn busy(&self, context: &Context<'_>) -> ChangeError {
+    pub(crate) fn busy(&self, context: &Context<'_>) -> ChangeError {
         let is_answered = self.change_under_way().is_some_and(|pending| pending.ticket.is_none());
         let late = self.who_does_not_store(context).filter(|_| is_answered);
         late.map_or(ChangeError::Busy, |id| ChangeError::NotStored { id })
     }
 
     /// Returns the error, if a view has been in flight for so long that somebody does not store it.
-    pub(in crate::election) fn is_stuck(&self, context: &Context<'_>) -> Option<ChangeError> {
+    pub(crate) fn is_stuck(&self, context: &Context<'_>) -> Option<ChangeError> {
         let Role::Leading(leading) = &self.role else { return None };
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
         let is_late = context.now.since(put) >= STORING_TIMEOUT;
@@ -145,7 +145,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns the reason why the view in flight is not agreed in time.
-    pub(in crate::election) fn not_stored(&self, context: &Context<'_>) -> ChangeError {
+    pub(crate) fn not_stored(&self, context: &Context<'_>) -> ChangeError {
         self.who_does_not_store(context).map_or(ChangeError::NotCarried, |id| ChangeError::NotStored { id })
     }
 
@@ -186,7 +186,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns the operator's change, if it is not answered yet.
-    pub(in crate::election) fn change_under_way(&self) -> Option<&PendingChange> {
+    pub(crate) fn change_under_way(&self) -> Option<&PendingChange> {
         let Role::Leading(leading) = &self.role else { return None };
         leading.numbering.pending.as_ref()
     }

@@ -14,7 +14,7 @@ use crate::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_T
 
 impl<R: Rules> Election<R> {
     /// Goes on with the change if its time has come.
-    pub(in crate::election) fn tend_change(&mut self, context: &Context<'_>) {
+    pub(crate) fn tend_change(&mut self, context: &Context<'_>) {
         self.ask_for_identity(context);
         self.teach(context);
         let Some(pending) = self.change_under_way().filter(|pending| context.now >= pending.deadline()) else {
@@ -59,7 +59,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Begins the voters' time: the leader's own disk has the change, and they are told now.
-    pub(in crate::election) fn begin_voters_time(&mut self, context: &Context<'_>) {
+    pub(crate) fn begin_voters_time(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         // Whoever has a view that leaves its leader out acknowledges nothing of it any more: time for the way back must
         // be left.
@@ -135,7 +135,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Withdraws a change that the leader's own disk did not take: no voter was told of it, and none will be.
-    pub(in crate::election) fn withdraw_change(&mut self) {
+    pub(crate) fn withdraw_change(&mut self) {
         let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
         self.ballot.accepted = Some(base);
         self.persist();
@@ -171,7 +171,7 @@ impl<R: Rules> Election<R> {
 
     /// Takes back a change in flight before a leader that leaves gives leadership up: those that are left may not
     /// be enough to elect anybody by it. Returns true if that is under way.
-    pub(in crate::election) fn settles_first(&mut self, context: &Context<'_>) -> bool {
+    pub(crate) fn settles_first(&mut self, context: &Context<'_>) -> bool {
         let is_aside = self.is_aside;
         let Role::Leading(leading) = &mut self.role else { return false };
         let is_in_flight = leading.numbering.pending.as_ref().is_some_and(PendingChange::is_in_flight);
@@ -184,12 +184,12 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns true if a change, or what takes it back, is in flight.
-    pub(in crate::election) fn has_change_in_flight(&self) -> bool {
+    pub(crate) fn has_change_in_flight(&self) -> bool {
         self.change_under_way().is_some_and(PendingChange::is_in_flight)
     }
 
     /// Answers a change whose view in flight was agreed.
-    pub(in crate::election) fn end_change(&mut self, context: &Context<'_>, view: &NumberedView) {
+    pub(crate) fn end_change(&mut self, context: &Context<'_>, view: &NumberedView) {
         let interval = self.view_interval;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(mut pending) = leading.numbering.pending.take_if(|pending| pending.is_in_flight()) else { return };
@@ -211,7 +211,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Answers a change whose leader leads no more before the change was agreed.
-    pub(in crate::election) fn interrupt_change(&mut self) {
+    pub(crate) fn interrupt_change(&mut self) {
         let Some(pending) = self.change_under_way() else { return };
         let error = match &pending.stage {
             ChangeStage::Wanted(change)

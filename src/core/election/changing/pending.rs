@@ -10,10 +10,10 @@ use crate::time::Time;
 
 /// A change of the electorate that an operator asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::election) struct PendingChange {
+pub(crate) struct PendingChange {
     /// `None` once it was answered.
-    pub(in crate::election) ticket: Option<u64>,
-    pub(in crate::election) stage: ChangeStage,
+    pub(crate) ticket: Option<u64>,
+    pub(crate) stage: ChangeStage,
     /// The time of the next look for a voter that does not store.
     pub(super) look_at: Time,
     /// The voter that is to be removed as soon as the other one votes.
@@ -24,7 +24,7 @@ pub(in crate::election) struct PendingChange {
 
 /// The stages of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::election) enum ChangeStage {
+pub(crate) enum ChangeStage {
     /// The node that is to be added must say who it is until this time.
     Ask { id: NodeId, ask_at: Time, until: Time },
     /// The learner must have a view of this term on its disk, and acknowledge it, until this time.
@@ -46,7 +46,7 @@ impl PendingChange {
     }
 
     /// Returns the time at which it has something to do.
-    pub(in crate::election) fn deadline(&self) -> Time {
+    pub(crate) fn deadline(&self) -> Time {
         match self.stage {
             ChangeStage::Ask { ask_at, until, .. } | ChangeStage::Teach { ask_at, until, .. } => ask_at.min(until),
             ChangeStage::Wanted(_) => self.look_at,
@@ -57,13 +57,13 @@ impl PendingChange {
     }
 
     /// Has it put to the voters.
-    pub(in crate::election) fn want(&mut self, context: &Context<'_>, change: VoterChange) {
+    pub(crate) fn want(&mut self, context: &Context<'_>, change: VoterChange) {
         self.stage = ChangeStage::Wanted(change);
         self.look_at = context.now + STORING_TIMEOUT;
     }
 
     /// Returns true if the voters are being asked whether they are there.
-    pub(in crate::election) fn is_sounding(&self) -> bool {
+    pub(crate) fn is_sounding(&self) -> bool {
         matches!(self.stage, ChangeStage::Sounding { .. })
     }
 
@@ -73,7 +73,7 @@ impl PendingChange {
     }
 
     /// Returns the node that is to be added, before that is put to the voters.
-    pub(in crate::election) fn learner(&self) -> Option<&Voter> {
+    pub(crate) fn learner(&self) -> Option<&Voter> {
         match &self.stage {
             ChangeStage::Teach { learner, .. }
             | ChangeStage::Wanted(VoterChange::Added(learner))

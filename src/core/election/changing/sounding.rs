@@ -14,12 +14,12 @@ use crate::limits::{SLOW_DISK_TIMEOUT, SOUNDING_TIMEOUT};
 
 impl<R: Rules> Election<R> {
     /// Returns true if the voters are being asked whether they are there.
-    pub(in crate::election) fn is_sounding(&self) -> bool {
+    pub(crate) fn is_sounding(&self) -> bool {
         self.change_under_way().is_some_and(PendingChange::is_sounding)
     }
 
     /// Asks those that would vote after the change that is wanted, if one is, whether they are there.
-    pub(in crate::election) fn sound_voters(&mut self, context: &Context<'_>) {
+    pub(crate) fn sound_voters(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(pending) = &mut leading.numbering.pending else { return };
@@ -32,7 +32,7 @@ impl<R: Rules> Election<R> {
 
     /// Returns true if enough of those that would vote after the change have answered, and the claim rests on those
     /// that vote now.
-    pub(in crate::election) fn is_change_backed(&self) -> bool {
+    pub(crate) fn is_change_backed(&self) -> bool {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return false };
         let Some(PendingChange { stage: ChangeStage::Sounding { change, sequence, .. }, .. }) =
             &leading.numbering.pending
@@ -63,7 +63,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns the electorate of the next view, and how it changes; `None` if the change is none, which is answered.
-    pub(in crate::election) fn change_to_propose(
+    pub(crate) fn change_to_propose(
         &mut self,
         context: &Context<'_>,
         base: &NumberedView,

@@ -70,7 +70,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Ends the claim if its time is past.
-    pub(in crate::election) fn expire_claim(&mut self, context: &Context<'_>) {
+    pub(crate) fn expire_claim(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| context.now >= claim.until) {
             if leading.may_release() {
@@ -95,7 +95,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Ends leadership, whatever it was that ended it.
-    pub(in crate::election) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
+    pub(crate) fn step_down(&mut self, context: &Context<'_>, reason: LossReason) {
         if matches!(self.role, Role::Leading(_)) {
             self.free_myself(context);
             self.give_claim_up(context, reason);
@@ -104,7 +104,7 @@ impl<R: Rules> Election<R> {
 
     /// Ends leadership before the time of the claim is past. What was led may use that time to end: this node stays
     /// bound by its promise to itself, like its voters by theirs.
-    pub(in crate::election) fn give_claim_up(&mut self, context: &Context<'_>, reason: LossReason) {
+    pub(crate) fn give_claim_up(&mut self, context: &Context<'_>, reason: LossReason) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {
             self.actions.push_back(Action::Lost { term: leading.term, reason });
@@ -116,7 +116,7 @@ impl<R: Rules> Election<R> {
 
     /// Frees a leader of its promise to itself, which is worth as much as its claim: that is over, or never began. The
     /// voters for which it gave leadership up wait for its led work, and are released by it (see [`Election::resign`]).
-    pub(in crate::election) fn free_myself(&mut self, context: &Context<'_>) {
+    pub(crate) fn free_myself(&mut self, context: &Context<'_>) {
         if !self.is_resigning() {
             self.end_own_promise(context);
         }

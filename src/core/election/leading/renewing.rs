@@ -19,7 +19,7 @@ use crate::time::Time;
 
 impl<R: Rules> Election<R> {
     /// Begins to lead: the votes are in, and the own one is on disk.
-    pub(in crate::election) fn begin_to_lead(&mut self, context: &Context<'_>) {
+    pub(crate) fn begin_to_lead(&mut self, context: &Context<'_>) {
         let (term, me) = (self.ballot.term, self.ballot.identity);
         let Some(accepted) = self.ballot.accepted.as_ref().filter(|accepted| accepted.term < term) else {
             // Somebody led later, and its view came by.
@@ -55,7 +55,7 @@ impl<R: Rules> Election<R> {
         self.lead(context);
     }
 
-    pub(in crate::election) fn leading_deadline(&self, leading: &Leading) -> Time {
+    pub(crate) fn leading_deadline(&self, leading: &Leading) -> Time {
         let claim = leading.claim.map(|claim| claim.until);
         let over = claim.filter(|_| !leading.may_release());
         let end = Some(leading.elected_at + self.timing.lease_duration).filter(|_| claim.is_none());
@@ -74,7 +74,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Renews when it is time, and numbers what has changed.
-    pub(in crate::election) fn lead(&mut self, context: &Context<'_>) {
+    pub(crate) fn lead(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_none() && context.now >= leading.elected_at + self.timing.lease_duration {
             // Elected, and never heard by a majority since.
@@ -99,7 +99,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Sends a renewal to all voters.
-    pub(in crate::election) fn renew(&mut self, context: &Context<'_>) {
+    pub(crate) fn renew(&mut self, context: &Context<'_>) {
         let (timing, me) = (self.timing, self.ballot.identity);
         let mut voters = self.others();
         voters.extend(self.sounded_learner());
@@ -128,14 +128,14 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns the number of the last renewal, if this node leads.
-    pub(in crate::election) fn last_renewal(&self) -> Option<u64> {
+    pub(crate) fn last_renewal(&self) -> Option<u64> {
         let Role::Leading(leading) = &self.role else { return None };
         Some(leading.sequence)
     }
 
     /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out,
     /// or its being voted in came to nothing.
-    pub(in crate::election) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
+    pub(crate) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
         let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
         let Role::Leading(leading) = &self.role else { return };
@@ -146,7 +146,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Takes the acknowledgement of a voter.
-    pub(in crate::election) fn acknowledged(
+    pub(crate) fn acknowledged(
         &mut self,
         context: &Context<'_>,
         speaker: Identity,
@@ -193,7 +193,7 @@ impl<R: Rules> Election<R> {
 
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it
     /// acknowledged counts no more.
-    pub(in crate::election) fn bid_farewell(&mut self, speaker: Identity, from: &NodeId, term: Term, sequence: u64) {
+    pub(crate) fn bid_farewell(&mut self, speaker: Identity, from: &NodeId, term: Term, sequence: u64) {
         let Role::Leading(leading) = &mut self.role else {
             self.ignored += 1;
             return;

@@ -69,7 +69,7 @@ impl<R: Rules> Election<R> {
         Ok(Some(voter.identity))
     }
 
-    pub(in crate::election) fn resign_for(&mut self, context: &Context<'_>, successor: Option<Identity>) -> bool {
+    pub(crate) fn resign_for(&mut self, context: &Context<'_>, successor: Option<Identity>) -> bool {
         self.expire(context);
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.resigning.is_some() {

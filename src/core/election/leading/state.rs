@@ -22,8 +22,8 @@ use crate::time::Time;
 
 /// A term in which this node leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::election) struct Leading {
-    pub(in crate::election) term: Term,
+pub(crate) struct Leading {
+    pub(crate) term: Term,
     /// The number of the last renewal.
     pub(super) sequence: u64,
     /// The times at which the renewals were sent that may still be acknowledged, oldest first.
@@ -35,28 +35,28 @@ pub(in crate::election) struct Leading {
     /// Voters that leave, and the renewal that each acknowledged last.
     pub(super) leavers: BTreeMap<Identity, (NodeId, u64)>,
     /// The newest view that each voter has on its disk.
-    pub(in crate::election) accepted: BTreeMap<Identity, ViewRef>,
+    pub(crate) accepted: BTreeMap<Identity, ViewRef>,
     /// The knowledge of each voter by its acknowledgements.
-    pub(in crate::election) heard: BTreeMap<Identity, Heard>,
+    pub(crate) heard: BTreeMap<Identity, Heard>,
     /// Voters that said that they are above this term.
-    pub(in crate::election) ahead: BTreeMap<Identity, Ahead>,
+    pub(crate) ahead: BTreeMap<Identity, Ahead>,
     pub(crate) claim: Option<Held>,
     /// The time since which the votes are in vain if no claim begins within a lease.
-    pub(in crate::election) elected_at: Time,
+    pub(crate) elected_at: Time,
     pub(super) renew_at: Time,
     pub(super) resigning: Option<Resigning>,
     /// An operator's word that it is to resign.
     pub(super) trial: Option<Trial>,
     /// Leadership is given up as soon as the change that is in flight is settled.
-    pub(in crate::election) is_leaving: bool,
-    pub(in crate::election) numbering: Numbering,
+    pub(crate) is_leaving: bool,
+    pub(crate) numbering: Numbering,
 }
 
 /// A voter as its leader hears it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::election) struct Heard {
+pub(crate) struct Heard {
     /// The time at which it acknowledged anything last.
-    pub(in crate::election) last: Time,
+    pub(crate) last: Time,
     /// The time since which it was never silent for a lease.
     pub(super) since: Time,
     pub(super) priority: u8,
@@ -88,25 +88,25 @@ pub(super) struct Resigning {
 impl Leading {
     /// Returns the number of renewals that may still be acknowledged.
     #[cfg(test)]
-    pub(in crate::election) fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.sent.len()
     }
 
-    pub(in crate::election) fn has_claim(&self) -> bool {
+    pub(crate) fn has_claim(&self) -> bool {
         self.claim.is_some() && self.resigning.is_none()
     }
 
     /// Returns the time at which the claim ends unless a majority acknowledges a later renewal.
-    pub(in crate::election) fn claimed_until(&self) -> Option<Time> {
+    pub(crate) fn claimed_until(&self) -> Option<Time> {
         self.claim.map(|claim| claim.until)
     }
 
-    pub(in crate::election) fn is_resigning(&self) -> bool {
+    pub(crate) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
     }
 
     /// Takes note that this node is not to leave, nor to drain any more: what it has resigned already it may lead again.
-    pub(in crate::election) fn stays(&mut self) {
+    pub(crate) fn stays(&mut self) {
         self.is_leaving = false;
         if let Some(resigning) = &mut self.resigning {
             resigning.stays = true;
@@ -114,12 +114,12 @@ impl Leading {
     }
 
     /// Returns true if this voter has acknowledged this renewal, or a later one.
-    pub(in crate::election) fn has_acknowledged(&self, identity: Identity, sequence: u64) -> bool {
+    pub(crate) fn has_acknowledged(&self, identity: Identity, sequence: u64) -> bool {
         self.acknowledged.get(&identity).is_some_and(|acknowledged| *acknowledged >= sequence)
     }
 
     /// Returns true if a majority of these voters has promised what the claim needs.
-    pub(in crate::election) fn claim_rests_on(&self, electorate: &Electorate) -> bool {
+    pub(crate) fn claim_rests_on(&self, electorate: &Electorate) -> bool {
         self.claim.is_none_or(|claim| electorate.has_majority(|voter| self.has_acknowledged(voter, claim.sequence)))
     }
 
@@ -155,7 +155,7 @@ impl Leading {
     }
 
     /// Returns the newest renewal that was sent by then; the oldest that is remembered, if all were sent since.
-    pub(in crate::election) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
+    pub(crate) fn renewal_sent_before(&self, time: Time) -> Option<u64> {
         let sent = self.sent.iter().rev().find(|(_, at)| *at <= time);
         sent.or(self.sent.front()).map(|(sequence, _)| *sequence)
     }
@@ -165,7 +165,7 @@ impl Leading {
     }
 
     /// Returns the difference between this voter's view and `view`, if the former is known and the difference is short.
-    pub(in crate::election) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
+    pub(crate) fn delta_for(&self, voter: Identity, view: &NumberedView) -> Option<Delta> {
         let base = self.numbering.base.as_ref()?;
         let newest = view.reference();
         let held = self.accepted.get(&voter);

@@ -48,7 +48,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Puts a view to the voters, resigns once it is stored, or gives that up.
-    pub(in crate::election) fn tend_trial(&mut self, context: &Context<'_>) {
+    pub(crate) fn tend_trial(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(trial) = leading.trial.clone().filter(|_| leading.has_claim()) else { return };
         let agreed = self.agreed.as_ref().filter(|_| self.is_newest_agreed());
@@ -81,7 +81,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Answers the operator, if one waits.
-    pub(in crate::election) fn end_trial(&mut self, result: Result<(), ChangeError>) {
+    pub(crate) fn end_trial(&mut self, result: Result<(), ChangeError>) {
         let electorate = self.electorate().cloned();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(Trial { ticket, .. }) = leading.trial.take() else { return };

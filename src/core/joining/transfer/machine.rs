@@ -99,7 +99,7 @@ impl Transfer {
     }
 
     /// Returns true if pages were asked for more than once in vain: the sponsor may have restarted, or forgotten us.
-    pub(in crate::joining) fn is_stalled(&self) -> bool {
+    pub(crate) fn is_stalled(&self) -> bool {
         self.retries >= 2
     }
 

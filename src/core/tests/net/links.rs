@@ -22,7 +22,7 @@ struct End {
 
 /// The treatment of TCP by firewalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::tests) enum Tcp {
+pub(crate) enum Tcp {
     /// TCP passes.
     #[default]
     Open,
@@ -113,28 +113,28 @@ impl Wires {
 
 impl Net {
     /// Gives a node another key than those have that were given none, and the same as those of this number.
-    pub(in crate::tests) fn set_key(&mut self, node: usize, key: u8) {
+    pub(crate) fn set_key(&mut self, node: usize, key: u8) {
         self.wires.keys.insert(node, key);
     }
 
     /// Puts a node into a cluster of another name, with the same key.
-    pub(in crate::tests) fn set_name(&mut self, node: usize) {
+    pub(crate) fn set_name(&mut self, node: usize) {
         self.set_key(node, 0);
         self.wires.are_named_otherwise = true;
     }
 
     /// Gives a node the key of those that were given none.
-    pub(in crate::tests) fn right_key(&mut self, node: usize) {
+    pub(crate) fn right_key(&mut self, node: usize) {
         self.wires.keys.remove(&node);
     }
 
     /// Lets nodes open links from now on.
-    pub(in crate::tests) fn lay_wires(&mut self) {
+    pub(crate) fn lay_wires(&mut self) {
         self.wires.is_laid = true;
     }
 
     /// Sets the treatment of TCP by firewalls from now on.
-    pub(in crate::tests) fn set_tcp(&mut self, tcp: Tcp) {
+    pub(crate) fn set_tcp(&mut self, tcp: Tcp) {
         self.wires.tcp = tcp;
         if tcp == Tcp::Rejected {
             for end in std::mem::take(&mut self.wires.ends).into_keys() {
@@ -144,12 +144,12 @@ impl Net {
     }
 
     /// Blocks all datagrams, or lets them pass.
-    pub(in crate::tests) fn block_all_datagrams(&mut self, is_blocked: bool) {
+    pub(crate) fn block_all_datagrams(&mut self, is_blocked: bool) {
         self.wires.has_no_datagrams = is_blocked;
     }
 
     /// Blocks the datagrams of one node to another, or lets them pass.
-    pub(in crate::tests) fn block_datagrams(&mut self, from: usize, to: usize, is_blocked: bool) {
+    pub(crate) fn block_datagrams(&mut self, from: usize, to: usize, is_blocked: bool) {
         if is_blocked {
             self.wires.no_datagrams.insert((from, to));
         } else {
@@ -158,14 +158,14 @@ impl Net {
     }
 
     /// Takes a host's power: nobody says goodbye, and nobody answers.
-    pub(in crate::tests) fn power_off(&mut self, node: usize) {
+    pub(crate) fn power_off(&mut self, node: usize) {
         self.nodes[node].stopped = Some(StopReason::Left);
         self.wires.off.insert(node);
         self.wires.ends.retain(|end, _| end.node != node);
     }
 
     /// Ends all connections between two nodes, as a router does that forgets them.
-    pub(in crate::tests) fn reset_links(&mut self, one: usize, other: usize) {
+    pub(crate) fn reset_links(&mut self, one: usize, other: usize) {
         let between = |a: &End, b: &End| (a.node, b.node) == (one, other) || (a.node, b.node) == (other, one);
         let ends: Vec<End> = self.wires.ends.iter().filter(|(a, b)| between(a, b)).map(|(end, _)| *end).collect();
         for end in ends {
@@ -175,19 +175,19 @@ impl Net {
     }
 
     /// Has a node bind another socket, and lose the old one, with all connections: nobody is told of that.
-    pub(in crate::tests) fn rehouse(&mut self, node: usize, host: usize) {
+    pub(crate) fn rehouse(&mut self, node: usize, host: usize) {
         self.rehouse_to(node, super::address(host));
     }
 
     /// Does the same at this address.
-    pub(in crate::tests) fn rehouse_to(&mut self, node: usize, address: SocketAddr) {
+    pub(crate) fn rehouse_to(&mut self, node: usize, address: SocketAddr) {
         self.nodes[node].address = address;
         self.strand(|one, other| one == node || other == node);
         self.wires.attempts.retain(|end| end.node != node);
     }
 
     /// Cuts the connections that stand between two nodes, and tells neither.
-    pub(in crate::tests) fn strand_links(&mut self, one: usize, other: usize) {
+    pub(crate) fn strand_links(&mut self, one: usize, other: usize) {
         self.strand(|a, b| (a, b) == (one, other) || (a, b) == (other, one));
     }
 
@@ -197,12 +197,12 @@ impl Net {
     }
 
     /// Connections between two nodes.
-    pub(in crate::tests) fn connections(&self, one: usize, other: usize) -> usize {
+    pub(crate) fn connections(&self, one: usize, other: usize) -> usize {
         self.wires.ends.iter().filter(|(a, b)| (a.node, b.node) == (one, other)).count()
     }
 
     /// Returns the number of times that a node tried to open a link.
-    pub(in crate::tests) fn attempts_of(&self, node: usize) -> usize {
+    pub(crate) fn attempts_of(&self, node: usize) -> usize {
         self.wires.opened.get(&node).copied().unwrap_or(0)
     }
 
@@ -240,7 +240,7 @@ impl Net {
     }
 
     /// Closes the links that a process leaves behind, as its kernel does.
-    pub(in crate::tests) fn close_links_of(&mut self, node: usize) {
+    pub(crate) fn close_links_of(&mut self, node: usize) {
         let links: Vec<LinkId> = self.wires.ends.keys().filter(|end| end.node == node).map(|end| end.link).collect();
         for link in links {
             self.close_link(node, link);

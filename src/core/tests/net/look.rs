@@ -23,16 +23,16 @@ impl Net {
         }
     }
 
-    pub(in crate::tests) fn status(&self, observer: usize, name: &str) -> Option<Status> {
+    pub(crate) fn status(&self, observer: usize, name: &str) -> Option<Status> {
         self.nodes[observer].core.record(&id(name)).map(|record| record.status)
     }
 
-    pub(in crate::tests) fn running(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.stopped.is_none())
     }
 
     /// Returns true if everybody who runs is Up in the view of everybody who runs, and all views are equal.
-    pub(in crate::tests) fn all_agree(&self) -> bool {
+    pub(crate) fn all_agree(&self) -> bool {
         let fingerprints: BTreeSet<u64> = self.running().map(|node| node.core.fingerprint()).collect();
         fingerprints.len() == 1
             && self.running().all(|node| {
@@ -43,14 +43,14 @@ impl Net {
             })
     }
 
-    pub(in crate::tests) fn assert_all_up(&self) {
+    pub(crate) fn assert_all_up(&self) {
         assert!(self.all_agree(), "{}", self.describe());
         for node in &self.nodes {
             assert!(node.largest <= self.settings.mtu);
         }
     }
 
-    pub(in crate::tests) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for node in self.running().take(8) {
             let me = node.core.me();
@@ -64,12 +64,12 @@ impl Net {
     }
 
     /// Returns the kinds of changes that an observer reported about a node, in order.
-    pub(in crate::tests) fn reported(&self, observer: usize, name: &str) -> Vec<ChangeKind> {
+    pub(crate) fn reported(&self, observer: usize, name: &str) -> Vec<ChangeKind> {
         let about = self.nodes[observer].changes.iter().filter(|(_, change)| change.record.id == *name);
         about.map(|(_, change)| change.kind).collect()
     }
 
-    pub(in crate::tests) fn forget_reports(&mut self) {
+    pub(crate) fn forget_reports(&mut self) {
         for node in &mut self.nodes {
             node.changes.clear();
             node.notices.clear();

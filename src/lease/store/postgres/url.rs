@@ -18,7 +18,7 @@ pub struct PostgresUrl(BTreeMap<&'static str, String>);
 
 impl PostgresUrl {
     /// Parses the text that follows `postgres://`.
-    pub(in crate::lease::store) fn parse(rest: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(rest: &str) -> Result<Self, StoreError> {
         let mut values = BTreeMap::new();
         let written = Parts::of(rest).map_err(|reason| refused(&reason))?;
         let (hosts, ports) = split_hosts(written.hosts)?;

@@ -155,14 +155,14 @@ impl World {
         }
     }
 
-    pub(in crate::tests) fn end_work(&mut self, at: usize, lease: &LeaseName, term: u64) {
+    pub(crate) fn end_work(&mut self, at: usize, lease: &LeaseName, term: u64) {
         if self.nodes[at].work.remove(&(lease.clone(), term)) {
             self.with(at, |contender, now| contender.work_ended(now, lease, term));
         }
     }
 
     /// Ends all led work that should have ended.
-    pub(in crate::tests) fn end_all_work(&mut self, at: usize) {
+    pub(crate) fn end_all_work(&mut self, at: usize) {
         self.nodes[at].works_on = false;
         for (lease, term) in self.nodes[at].work.clone() {
             if self.nodes[at].held.get(&lease).is_none_or(|held| held.term != term) {
