@@ -216,11 +216,8 @@ impl Joiner {
         let Some(joining) = &mut self.joining else { return };
         joining.avoid = Some(run);
         if let Some(cookie) = joining.cookies.of(heard_from) {
-            let mut packet = out.packet(usize::MAX);
-            packet.push(&Message::Reply);
             let refusal = Refusal::Unreachable { advertised, heard_from };
-            packet.push(&Message::Refused { nonce: cookie, refusal });
-            out.transmit(heard_from, Receiver::of(run), packet);
+            out.reply_at(heard_from, run, &Message::Refused { nonce: cookie, refusal });
         }
     }
 

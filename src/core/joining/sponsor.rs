@@ -198,8 +198,5 @@ impl Sponsor {
 
 /// Sends the decision to a newcomer, whose address is proven.
 pub(crate) fn decide(out: &mut Outbox<'_>, newcomer: &Newcomer, message: &Message) {
-    let mut packet = out.packet(usize::MAX);
-    packet.push(&Message::Reply);
-    packet.push(message);
-    out.transmit(newcomer.from, Receiver::of(newcomer.record.run), packet);
+    out.reply_at(newcomer.from, newcomer.record.run, message);
 }

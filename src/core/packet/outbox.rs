@@ -256,6 +256,14 @@ impl Outbox<'_> {
         }
     }
 
+    /// Sends a message, marked as a reply, to an address that is proven to be this run's.
+    pub(crate) fn reply_at(&mut self, to: SocketAddr, run: Run, message: &Message) {
+        let mut packet = self.packet(usize::MAX);
+        packet.push(&Message::Reply);
+        packet.push(message);
+        self.transmit(to, Receiver::of(run), packet);
+    }
+
     /// Sends a packet to an address; if there is a call to it, a copy goes by the call.
     pub(crate) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
         self.transmit_bytes(to, receiver, packet.finish());

@@ -72,10 +72,7 @@ impl Core {
         self.incarnation_raised();
         if let Some((asker, to, nonce)) = self.me.incarnation.introduction() {
             let record = Record::clone(self.me());
-            let mut packet = self.out().packet(usize::MAX);
-            packet.push(&Message::Reply);
-            packet.push(&Message::IAm { nonce, record });
-            self.out().transmit(to, Receiver::of(asker), packet);
+            self.out().reply_at(to, asker, &Message::IAm { nonce, record });
         }
     }
 }
