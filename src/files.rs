@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole.
+//! Files that are replaced as a whole, and locks of files.
 //!
 //! Invariants: at every instant, through every crash, there is the old file or the new one. Each writer writes a file of its
 //! own (`.NAME.….next`, its owner's alone) and then gives it the name, so that several at once do not mix: the last one
@@ -7,15 +7,30 @@
 //! Blocks. Must not know: what the files are for, and whether what is replaced was read before.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rand::TryRng as _;
 
 /// The age at which the file of a writer is removed that did not finish. One that writes for longer fails.
 const ABANDONED: Duration = Duration::from_secs(10);
+
+/// The time between two tries to lock a file.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks a file, and waits up to so long for whoever has locked it.
+pub(crate) fn lock_within(file: &File, wait: Duration) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+}
 
 /// Replaces a file, or makes it. A symbolic link is replaced, not its target.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {

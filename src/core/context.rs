@@ -48,7 +48,7 @@ impl Phase {
     }
 }
 
-/// What every machine is lent.
+/// The context that every machine is lent.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     /// The latest time handed in.

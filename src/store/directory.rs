@@ -29,12 +29,12 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::thread;
 use std::time::Duration;
 
 use super::origin::{FileFacts, FileTime, Origin};
 use super::warning::StoreWarning;
 use super::{MOVED_FILE, StoreError};
+use crate::files::lock_within;
 
 #[cfg(unix)]
 mod by_handle;
@@ -58,9 +58,9 @@ pub(super) const TEMPORARY_PREFIX: &str = "headcount.state-";
 
 /// The longest word that is read, in bytes, with some space around it.
 const MAX_WORD_BYTES: u64 = 64;
-/// The number of tries to take a lock, and the time between two of them.
-const LOCK_TRIES: u32 = 10;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// The longest wait for a lock. An agent that was killed while it started a handler leaves its locks, for a moment, to the
+/// child that does not run the handler yet.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
 
 #[cfg(all(test, unix))]
 mod tests;
@@ -249,29 +249,17 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
         Err(NotOpened::Error(source)) => return Err(StoreError::Lock { path, error: source }),
         Err(NotOpened::NotAFile { found }) => return Err(StoreError::NotAFile { path, found }),
     };
-    match try_lock(&file) {
+    match lock_within(&file, LOCK_WAIT) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
         Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, error: source }),
     }
 }
 
-/// Locks a file, in a few tries: an agent that was killed while it started a handler leaves its locks, for a moment, to the
-/// child that does not run the handler yet.
-fn try_lock(file: &File) -> Result<(), TryLockError> {
-    for _ in 1..LOCK_TRIES {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
-            done => return done,
-        }
-    }
-    file.try_lock()
-}
-
 /// Locks a state file; returns true if another process has locked it.
 #[cfg(unix)]
 fn lock_or_is_taken(state: &File) -> bool {
-    matches!(try_lock(state), Err(TryLockError::WouldBlock))
+    matches!(lock_within(state, LOCK_WAIT), Err(TryLockError::WouldBlock))
 }
 
 /// Returns false: here a lock would keep others from reading the file, and hard links are rare.

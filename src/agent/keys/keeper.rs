@@ -295,21 +295,14 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Keeps other agents that have the same file from changing it, until what is returned is dropped. Where a directory cannot
 /// be locked (`None`), nobody is kept from it.
 fn lock(path: &Path) -> Result<Option<fs::File>, KeysError> {
-    let deadline = Instant::now() + LOCK_TIMEOUT;
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let Some(directory) = path.parent().and_then(|directory| fs::File::open(directory).ok()) else { return Ok(None) };
-    loop {
-        match directory.try_lock() {
-            Ok(()) => return Ok(Some(directory)),
-            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(fs::TryLockError::WouldBlock) => {
-                let reason =
-                    format!("is being changed by another process for {LOCK_TIMEOUT:?} now: end it, or try again");
-                return Err(KeysError::File { path, reason });
-            }
-            Err(fs::TryLockError::Error(_)) => return Ok(None),
+    match files::lock_within(&directory, LOCK_TIMEOUT) {
+        Ok(()) => Ok(Some(directory)),
+        Err(fs::TryLockError::WouldBlock) => {
+            let reason = format!("is being changed by another process for {LOCK_TIMEOUT:?} now: end it, or try again");
+            Err(KeysError::File { path, reason })
         }
+        Err(fs::TryLockError::Error(_)) => Ok(None),
     }
 }

@@ -10,7 +10,7 @@ use crate::member::NodeId;
 use crate::packet::{Introduction, SenderKind, Way};
 use crate::wire::{Message, Nonce, Seeking, Span};
 
-/// What is gathered of one packet.
+/// Everything gathered of one packet for the answer to it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The way of the packet.
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     pub(crate) asked: Asked,
 }
 
-/// What goes with the other messages of a packet, and says how they are meant.
+/// The messages that go with others of a packet, and say how those are meant.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) is_reply: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Beside {
     pub(crate) founded: Option<ElectorateReport>,
 }
 
-/// What the packet shows of who its sender is, and where.
+/// The signs, in a packet, of who its sender is, and where.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// The sender's own question echoed a nonce that was sent to where the packet came from.
@@ -56,7 +56,7 @@ pub(crate) struct Shown {
     pub(crate) introduction: Option<Introduction>,
 }
 
-/// What the sender is owed.
+/// The parts of an answer that the sender is owed.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
     pub(crate) acks: Vec<Nonce>,

@@ -71,7 +71,7 @@ pub(crate) struct NotUp {
     pub(crate) from: SocketAddr,
     pub(crate) nonce: Nonce,
     pub(crate) record: Record,
-    /// What it said of others, beside its answer.
+    /// The candidates that it named beside its answer.
     pub(crate) seeking: Option<Seeking>,
 }
 

@@ -120,7 +120,7 @@ pub(crate) struct Joiner {
     pub(crate) transfer: Option<Transfer>,
 }
 
-/// What becomes of a joiner.
+/// An outcome of joining that the rest of the node acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is a member.
@@ -133,7 +133,7 @@ pub(crate) enum Step {
     Unreached(SocketAddr),
 }
 
-/// What a joiner has to know of the rest of its node.
+/// Facts of the rest of its node that a joiner judges by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prospects {
     /// The members of its cluster would form an electorate, and it knows of none.

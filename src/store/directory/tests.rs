@@ -1,6 +1,6 @@
 //! Directories that others change, and things that are no regular files.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Uid, chown, geteuid, mkfifo};
 use tempfile::TempDir;
 
-use super::{LOCK_FILE, NEXT_FILE, STATE_FILE};
+use super::{LOCK_FILE, NEXT_FILE, STATE_FILE, lock_within};
 use crate::core::{Durable, NodeId};
 use crate::store::{Opened, Store, StoreError, StoreWarning};
 
@@ -280,4 +280,19 @@ fn a_directory_of_another_user_is_named_with_its_owner() {
     let warnings = open(&path).expect("opens").warnings;
     assert_eq!(warnings, [StoreWarning::ForeignOwner { path, owner: 12_345, me: 0 }]);
     assert!(warnings[0].to_string().contains("12345"));
+}
+
+#[test]
+fn a_lock_that_is_let_go_a_moment_later_is_waited_for() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("lock");
+    let held = File::create(&path).expect("made");
+    held.try_lock().expect("free");
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+    });
+    let file = File::open(&path).expect("there");
+    lock_within(&file, Duration::from_secs(30)).expect("it is let go");
+    later.join().expect("no panic");
 }
