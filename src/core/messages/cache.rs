@@ -113,10 +113,11 @@ impl Cache {
         kept.into_iter().flatten().map(move |(number, _)| MessageId::broadcast(span.run, *number))
     }
 
-    /// Returns the message that carries a kept broadcast to others, with its age by now in milliseconds, rounded up.
+    /// Returns the message that carries a kept broadcast to others, with its age by now in whole milliseconds: rounded
+    /// up, it would seem said before a node that came Up a moment ago.
     pub(super) fn message(&self, id: MessageId, now: Time) -> Option<Broadcast> {
         let kept = self.kept(id)?;
-        let age_ms = kept.age(now).as_nanos().div_ceil(1_000_000) as u64;
+        let age_ms = kept.age(now).as_millis() as u64;
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         Some(Broadcast { run: id.run, number: id.number(), age_ms, topic, payload })
     }

@@ -189,6 +189,25 @@ fn a_broadcast_is_sent_on_once_and_never_back() {
 }
 
 #[test]
+fn what_is_said_in_the_first_millisecond_of_a_newcomer_reaches_it_over_any_hop() {
+    let (mut teller, mut messages) = Lent::new();
+    messages.command(&mut teller.out(), Command::Broadcast { ticket: 1, topic: topic(), payload: payload(1) });
+    teller.cx.now = Time::ORIGIN + Duration::from_micros(20_400);
+    let batch = messages.next_batch(1_000);
+    teller.outputs();
+    messages.send_batch(&mut teller.out(), &batch, vec![1]);
+    let told = teller.sent().into_iter().find_map(|message| match message {
+        Message::Broadcast(broadcast) => Some(broadcast),
+        _ => None,
+    });
+    let (mut newcomer, mut messages) = Lent::new();
+    // It came Up in the moment before it was said.
+    newcomer.cx.now = Time::ORIGIN + Duration::from_micros(20_500);
+    messages.on_broadcast(&mut newcomer.out(), 1, &Broadcast { run: Run(102), ..*told.expect("sent") });
+    assert_eq!(newcomer.delivered().len(), 1);
+}
+
+#[test]
 fn of_a_broadcast_out_of_band_and_its_copy_in_a_packet_the_first_is_delivered() {
     let (mut lent, mut messages) = Lent::new();
     let out_of_band = |number| {
