@@ -1,20 +1,13 @@
 //! The pure core: membership as a state machine without sockets, clocks, threads or global randomness.
 //!
-//! ```text
-//! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ The contract of the two doors                                                                │
-//! │                                                                                              │
-//! │ 1. After `Core::new` and after every `handle(now, input)`, call `poll()` until it is `None`,  │
-//! │    and carry the outputs out in order.                                                       │
-//! │ 2. Hand in `Input::Tick` when `next_deadline()` is reached; coming late is judged as a pause  │
-//! │    of this process, so hand in first what arrived meanwhile.                                  │
-//! │ 3. `now` never falls.                                                                        │
-//! │ 4. After `Output::Stopped` nothing more comes out and nothing more is taken in.               │
-//! │ 5. The same birth and the same inputs at the same times give the same outputs, byte by byte.  │
-//! └──────────────────────────────────────────────────────────────────────────────────────────────┘
-//! ```
+//! The contract of its two doors (debug builds assert 1 and 3):
 //!
-//! Debug builds assert 1 and 3. The same core runs in the agent, in the simulator, in the tests and in the benchmarks.
+//! 1. After [`Core::new`] and after every `handle(now, input)`, call `poll()` until it is `None`, and carry the outputs out in order.
+//! 2. Hand in `Input::Tick` when `next_deadline()` is reached; coming late is judged as a pause of this process, so hand in first
+//!    what arrived meanwhile.
+//! 3. `now` never falls.
+//! 4. After `Output::Stopped` nothing more comes out and nothing more is taken in.
+//! 5. The same birth and the same inputs at the same times give the same outputs, byte by byte.
 //!
 //! [`Core`] is its machines. A machine owns its state and knows no other one: it is lent what it judges by, and says what follows
 //! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), the *grounds*
@@ -23,7 +16,7 @@
 //!
 //! | machine | in |
 //! |---|---|
-//! | who observes whom: rings, and who is observed besides for a while | `observers/` |
+//! | who observes whom | `observers/` |
 //! | when silence becomes a verdict; witnesses; this node's own health; crashes; partitions | `detection/` |
 //! | spreading updates: at once, by gossip, by sync (anti-entropy); news about leases | `dissemination/` |
 //! | links between members, and the ways around what does not pass | `connectivity/` |
@@ -43,9 +36,7 @@
 //! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
 //! | the vocabulary of the two doors; topics, ids and payloads of messages | `doors/`, `envelope/` |
-//! | time as a number, random numbers, bounds, settings, maps whose order never shows, turns | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
-//!
-//! Machines know no other machine: `wiring` alone knows them all. Heads say what a room must not know.
+//! | time as a number, random numbers, bounds, settings, maps whose order never shows | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
 
 #![doc = include_str!("faults.md")]
 

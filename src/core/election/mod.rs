@@ -13,73 +13,10 @@
 //!                                                                          the first renewal a majority acknowledged)
 //! ```
 //!
-//! | rule | without it | file |
-//! |---|---|---|
-//! | terms never fall and are on disk before they are used (Raft 3.4) | two leaders in one term | `term`, `ballot` |
-//! | an electorate of identities, formed once | a voter that lost its disk votes twice in one term | `electorate`, `forming` |
-//! | none is formed where one of its voters knows of another | two electorates lead in one cluster | `forming` |
-//! | status query and pre-vote (Raft 9.6) move nobody's term | a returning voter deposes a healthy leader | `campaign` |
-//! | one vote per voter and term, synced before the answer | two leaders in one term | `voting` |
-//! | no vote while a promise stands, nor after a restart for the longest promise that may (Gray & Cheriton 1989; Raft 6.4.1) | two valid claims | `voting`, `following`, `promise` |
-//! | only the leader frees of a promise to it: all when it led for the last time, one that leaves if its claim stands without it | two valid claims | `leading`, `promise` |
-//! | no pre-vote while a vote is being written, nor, for others, while who got it may begin to lead | slow disks: candidates overtake each other, and a majority has no leader | `votes` |
-//! | votes count until the term moves, also after the attempt (Raft 5.2) | a disk slower than an attempt elects nobody | `votes` |
-//! | no vote in a term that the voter knows to have been led by a lease, and candidates are told | terms are led again after a change of the mode | `voting` |
-//! | a candidate's newest view is not older than the voter's (Raft 5.4.1) | an agreed view is lost | `voting` |
-//! | votes make a leader, acknowledged renewals make a claim, from when they were sent | two valid claims | `leading` |
-//! | a proof of leadership is a round that began after the question (Raft 6.4) | a deposed leader answers as if it led | `confirming` |
-//! | a leader goes on above the term of a voter that is above its own, and voters may vote for whom they promised | that voter acknowledges nobody for good, and one more failure deposes the leader | `behind`, `voting` |
-//! | a leader that goes on above its voters keeps its promise to itself | another one leads while what was led is still ending | `behind`, `leading` |
-//! | views count in their leader's own term only (Raft 5.4.2) | one number, two contents | `numbering` |
-//! | one voter more or less at a time, after settling the own term (Raft 4.1 and its erratum) | two leaders in one term | `numbering` |
-//! | a change is put to the voters once the leader's own disk has it | its leader's disk fails, and a majority that lives has no leader | `numbering` |
-//! | a change is put to those that answer since it was asked for, and taken back if too few take it or its leader leaves | a majority that lives has no leader | `changing` |
-//! | who would be left out by a view that takes its addition back accepts it once it is agreed | a majority that lives has no leader | `following` |
-//! | a leader whose disk fails resigns if enough others store, or for a change that it has not stored | a working leader falls where all disks are full | `disk` |
-//! | a leader resigns at an operator's word once others have stored something since | disks that filled up unseen: nobody leads | `leading` |
-//! | while a change is in flight the claim rests on the electorate in force | its leader falls for a voter that died | `changing`, `leading` |
-//! | a lost majority is lost: only an operator begins a new generation | an island deposes the majority | `recovery` |
-//! | a generation begins at a term that is drawn; of one root the higher beginning stands | two operators, one term; two electorates for good | `recovery` |
-//! | a generation is told of once it is on disk | others go over to one that is forgotten where it began | `recovery` |
-//! | without any voter left, a generation begins above the last one that is known of, on command | terms that were led already are led again | `recovery` |
+//! Every rule, what breaks without it, the file in which it lives, and the test that sees it broken: `rules`. What no rule
+//! covers is a ballot that is put back: that stands there, too.
 //!
-//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that somebody would notice. Exploration
-//! that knows of no bug in particular finds most of them: faults by lot (`tests/chaos`), faults that strike where they
-//! hurt, and operators among them (`tests/storm`), walks and every interleaving up to a bound (`tests/model`).
-//!
-//! | rule | planted | found by |
-//! |---|---|---|
-//! | terms, on disk before they are used | a disk that forgets the term; `VoteBeforeDisk`, `OwnVoteBeforeDisk`, `AckBeforeDisk` | chaos, model; storm |
-//! | an electorate of identities | a wiped voter that votes | chaos |
-//! | status query and pre-vote | `NoQuestions`; `TermFromRefused` | storm; `directed` alone |
-//! | one vote per voter and term | `ForgottenVote`, `NoQuorumCheck` | chaos, model |
-//! | none beside another | `FormsAnyway` | `forming` alone |
-//! | promises | `NoWaitAfterRestart`, `DifferingLeases`; `NoPromise`, `ReleaseFromThePast`, and `FreesWhoIsNeeded` | chaos; `directed` and `promises` alone |
-//! | votes that are being written are waited for, and count late | `MovesOnWhileWriting`, `GivesNoTimeToLead`; `ForgetsLateVotes` | `slow_votes` alone |
-//! | terms that were led by a lease | `FloorOfCandidateAlone` | `directed` alone |
-//! | a candidate's view is not older | `NoViewCheck` | chaos, walks |
-//! | a claim by acknowledged renewals | `ClaimWithVotes`, `LeaseFromReceipt`, `LeadsOnInItsTerm` | chaos, model |
-//! | a proof begins after its question | `ConfirmsByOldRounds` | `confirming` alone |
-//! | a leader goes on above its voters | `StaysBelowItsVoters` | `ahead` alone |
-//! | a leader that goes on keeps its promise | `FreesItselfToGoOn` | `ahead` alone |
-//! | views count in their leader's own term | `OwnAcceptanceBeforeDisk`; `CountedInLaterTerm` | storm; `directed` alone |
-//! | one voter at a time, own term settled | `UnsettledElectorate` | `directed` alone |
-//! | answers since the change was asked for, taken back, left out once agreed | `OldAnswersCount`, `TakesNothingBack`, `LeavesAtOnce`, `LeftOutUnagreed` | `removing` alone |
-//! | put once the leader's disk has it | `ChangeBeforeDisk` | `disks` alone |
-//! | resigns to those that store | `ResignsToNobody` | `disks` alone |
-//! | others have stored something | `ResignsUntried` | `resigning` alone |
-//! | the claim rests on the electorate in force | `ClaimNeedsTheNewcomers` | `removing` alone |
-//! | only an operator begins a generation | `RecoversAnyway` | storm |
-//! | drawn beginnings, the higher one stands | `SameBeginning`, `StaysInItsGeneration` | storm |
-//! | told of once it is on disk | `TellsBeforeDisk` | `recoveries` alone |
-//! | founded anew above what is known of | `FoundsAboveItself` | `forming` alone |
-//!
-//! **What no rule covers: a ballot that is put back.** A voter that is given an older ballot of its own has forgotten
-//! what it voted and promised since, under its own identity. It may vote twice in one term, and then a term has two
-//! leaders; nothing that it has left, and nobody whom it is sure to hear, tells it so. Whoever keeps the ballot must
-//! not give an older one back: the agent's store recognises copies of its file, though no snapshot of a whole disk.
-//!
-//! | beside the rules | file |
+//! | idea | file |
 //! |---|---|
 //! | the state of the machine, and its inputs | this page |
 //! | the vocabulary of its doors; alarms; why something is not done | `doors`, `alarm`, `refusals` |
@@ -88,11 +25,6 @@
 //! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
-//! | the rules that the tests leave out, one at a time | `rules` |
-//!
-//! In the words of the papers: a proof of leadership (`confirming`) is Raft's ReadIndex, with the question's own round
-//! (6.4); `leading` hands leadership over as by leadership transfer (3.10); `changing` is the change by a single server
-//! (4.1); an electorate is a configuration.
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else

@@ -4,6 +4,7 @@
 //! other function is ever read in two versions.
 //!
 //! Must not know: what is done with an answer.
+#![doc = include_str!("rules.md")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -24,95 +24,10 @@
 //!      └──────────────────────────────── gives up: led work ends first ◀─────────────────────────┘
 //! ```
 //!
-//! | rule | without it | file |
-//! |---|---|---|
-//! | a claim counts from before its round was handed out, less 2 % | two valid claims | `leading` |
-//! | a claim ends by itself, before any input is looked at; its term is never led again | a stale claim; two valid claims | `leading` |
-//! | a failed renewal does not depose, a rejected one does, at once, and so does a higher term | needless changes of leaders; a leader that everybody else has given up | `asking`, `answering` |
-//! | renewals begin early enough for a second try, and are tried for until the end | one lost answer costs the lease | `timing`, `asking` |
-//! | tokens are drawn before they are sent, never twice, and all that may stand in the row are named | a lost answer costs the lease; others see a renewed lease stand still | `drawn`, `asking` |
-//! | a lost acquisition is adopted by its token, counted from when it was sent, unless another holder was seen since or it was to be released | two valid claims | `answering` |
-//! | a token proves which agent holds the lease, a name does not | two agents with one name lead at once | `answering` |
-//! | a holder is waited for until its token stood for the longer of both leases by the contender's own clock | two valid claims when the store's clock steps | `history` |
-//! | a lease that looks older than it is known to be is waited for just as long, from when that was seen | two valid claims after lost commits | `history` |
-//! | nobody leads in a term that is not above the highest one known | a term is led twice after lost commits | `answering` |
-//! | a lease whose row is missing is waited for like one that is held | two valid claims after a row was deleted by hand | `history` |
-//! | a leader says so again and again; one that hears of another in its own term stops | two lead for ever by two databases | `answering`, `mod` |
-//! | a leader that the store does not know, or whose row stands still in it, is waited for as long as it is heard, in whatever term it leads, and also if the store gave its term to another | two databases take turns; who asks another database deposes a healthy leader | `history` |
-//! | once a leader's word agrees with the store, nothing is listened for, and late words of others before it count no more | a succession takes half a lease, or two, after a rolling restart or a pause | `history`, `mod` |
-//! | a leader that is contradicted by a member whose word does not count proves its claim at once, and says so | two databases that nobody hears of | `mod` |
-//! | a newcomer among others listens for half a lease before it begins to lead | a term is led twice after the database was emptied; a newcomer that asks another database leads beside a healthy leader, and deposes it later | `history`, `mod` |
-//! | terms count that were heard of before the lease was contended for | the same | `mod` |
-//! | led work has ended before a lease is released | two at work at once | `asking` |
-//! | a lease is taken above the highest term that voters gave, and not while somebody is heard to lead by voters | terms that fall, two leaders, where the mode is changed | `asking` |
-//! | a release is announced, and followed by a try at once | nobody leads for up to a renewal interval | `history`, `asking` |
-//!
-//! Each rule is left out once in the tests, as a planted bug (`flaw`), to see that the tests notice. Exploration that
-//! looks for no bug in particular finds most: random faults (`tests/chaos`), walks and every interleaving up to a bound
-//! (`tests/model`).
-//!
-//! | rule | planted | found by |
-//! |---|---|---|
-//! | a claim counts from before its round, less 2 % | `ClaimFromReceipt`; `NoMargin` | chaos, walks; chaos |
-//! | a claim ends by itself, and its term is never led again | `NoExpiry`, `LeadsOnInItsTerm` | chaos |
-//! | failures do not depose, rejections and higher terms do | `DeposedByFailure`, `IgnoresRejection`; `IgnoresHigherTerms` | chaos; `directed`, whole nodes: leaders that are heard are waited for |
-//! | renewals begin early, and are tried for until the end | `RenewsLate`, `PausesPastExpiry` | `directed` alone |
-//! | tokens are drawn first, never twice, and all of them named | `ReusesTokens`; `ForgetsDrawnTokens` | chaos, walks; chaos |
-//! | an adopted acquisition counts from when it was sent, unless it was given up | `AdoptsFromSight`; `AdoptsWhatWasGivenUp` | chaos, walks; `directed` alone |
-//! | a token proves which agent holds the lease, a name does not | `TakesBackOwnName` | chaos |
-//! | a token must stand for the longer lease | `TakesAtExpiry`; `WaitsOwnLeaseOnly`, `WaitsFromFirstSight` | chaos, model, walks; chaos |
-//! | a lease that looks older than it is known to be is waited for, from when that was seen | `TakesWhatLooksFree`; `WaitsFromHearsay` | chaos, model; `directed` alone |
-//! | nobody leads in a term that is not above all known | `TermOfStoreAlone`, `LeadsBelowKnownTerm` | chaos |
-//! | a missing row is waited for | `TakesWhatIsMissing` | chaos |
-//! | of two leaders in one term none leads on, and one that is heard is waited for | `IgnoresRivals`, `WaitsForFirstWordOnly`, `WaitsInKnownTermOnly`, `TrustsTheRowsName`, `TrustsAStandingRow` | `apart` alone |
-//! | it listens, and waits for late words, until a leader's word agrees with the store | `ListensInVain`, `WaitsForLateWords` | `history` alone |
-//! | a newcomer listens, and terms count that were heard of before | `DeafOnArrival`, `ListensInFirstTermOnly`, `ForgetsOthersTerms` | `newcomers`, `apart` alone |
-//! | above the terms of voters, and not beside a leader of theirs | `TermOfStoreAlone`, `LeadsBesideVoters` | `beside_voters` alone |
-//! | led work ends before a release; a drained node never leads | `ReleasesBeforeWorkEnds`, `LeadsWhenDraining` | chaos |
-//! | a release is announced, and followed by a try at once | `DeafToReleases` | `directed` alone |
-//!
-//! **How far this reaches.** While the store keeps its commits there is at most one valid claim at each instant of true
-//! time, and a term is led by one node. After a fail-over that lost commits: a contender that saw in the row the token
-//! by which a claim stands waits for that claim, and one that heard of a term, as the highest one, waits for the claim
-//! that began it. So a second claim is possible only beside a leader whose last grant was lost and that cannot reach
-//! the store (one that can is rejected within a renewal interval), and only for a contender that has not seen that
-//! grant: because it was a renewal of the last moment, or because nothing of its term was heard at all. In the latter
-//! case the term may be given again, and then a report of it may be of either. A leader that hears of a higher term
-//! stops at once. Leases must be of one length on all agents: a contender that only heard of a term, or finds a row
-//! missing that it never saw, waits for a lease of its own length.
-//!
-//! **Two databases by mistake** give every term twice. Agents that gossip with each other notice: a leader that hears
-//! of another one in its own term tells it so and steps down, and so does that one; both rows are left to run out,
-//! neither is released. A lease later one of the two, or anybody else, leads again, in a term above: all have heard of
-//! the one before. A node that asks the other database hears that leader again and again, finds that its own store does
-//! not know it, or shows a row of it that stands still, and waits, whether its store's term is lower (until a lease after
-//! the last word), the same or higher (until two leases after it, so that it hears of a successor before it takes
-//! anything). In one database such a word is one that came late, after its leader's row was replaced, to a contender that
-//! had never seen that row. The next word of the leader whose row it sees puts that right; if that one dies before it
-//! says anything, the contender waits in vain, once, for two leases.
-//! (A leader by more leases than are told of at one time is heard less often: then the databases may take turns.)
-//!
-//! **Words that do not count.** A node that came to another address, or is new, is not believed for a minute: its word is
-//! handed to [`doubted`](Contender::doubted), and deposes nobody, since whoever merely reaches a port must not end a
-//! leader's term, and a third member could not confirm the word either: it asks the leader's database. If such a node
-//! leads by another database in spite of all (every word to it was lost while it listened), the leader below proves its
-//! claim by its own database and raises the alarm, and two lead until the newcomer has settled.
-//!
-//! **Newcomers** know nothing, a database that was emptied does not either, and one that another cluster used knows too
-//! much. Whoever brings a node in tells it the terms that it knows, before the node is a member. Words may be lost, and
-//! a leader is told of by nobody but itself; so a newcomer listens for half a lease more, if it did not begin alone: by
-//! then a leader that lives has said so. It listens no more once a leader, or one that gives up, names what its own store
-//! shows: it is the same database. After that it begins as on any database. Where all words to it are lost and nobody
-//! leads, the first term is given again. The price: a lease that nobody leads by, and of which no leader was heard, is
-//! led half a lease after newcomers came, unless somebody contends for it who came before.
-//!
-//! The price is that of every word that is believed: a member that lies can depose a leader, in its own term now as it
-//! could in a higher one before, and keep others from leading while it says that it leads; it can never make a second
-//! one. Agents that do not gossip with each other notice
-//! nothing.
+//! Every rule, what breaks without it, the file in which it lives, the test that sees it broken, and how far all
+//! this reaches: `rules`.
 //!
 //! Invariants: at most one round is under way; every token is noted before it is sent.
-//!
 //! Must not know: how a store works, what is led, which nodes are members.
 //!
 //! | idea | file |
@@ -120,11 +35,9 @@
 //! | one agent's part in the contest for one lease | `contest` |
 //! | the types at the doors | `doors` |
 //! | conditions that are reported to an operator | `alarm` |
-//! | the source of randomness | `rng` |
-//! | names of leases; the secret that proves which contender wrote a row | `name`, `token` |
+//! | the source of randomness; names of leases; the secret that proves which contender wrote a row | `rng`, `name`, `token` |
 //! | the requests to a store, and its answers; the term, which is the fencing token: one more with each acquisition | `round` |
 //! | a model of a database, for simulators and tests | [`database`] |
-//! | the rules that the tests leave out, one at a time | `rules` |
 
 mod alarm;
 mod answering;

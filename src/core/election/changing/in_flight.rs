@@ -1,8 +1,34 @@
 //! Changes in flight: waiting for voters and their disks, taking a change back, and its end.
 //!
+//! The reason why that is safe: electorates that differ by one voter have no two majorities without a voter in common.
+//! From when a change is put to the voters until it, or what takes it back, is agreed, nothing else is numbered, and
+//! only those two electorates elect anybody. So a majority of either that has promised, voted or accepted keeps the
+//! other from deciding otherwise, and the two views are ordered like any two of one term: the one with the higher
+//! number, once it is agreed, keeps whoever holds the other from being elected. The next change is not put to the
+//! voters before the claim rests on the electorate that it changes.
+//!
+//! One case remains: a leader that *dies* while a change is in flight takes nothing back. That is for some
+//! milliseconds, or, if a voter that answered falls silent before it takes the change, for [`CHANGE_TIMEOUT`] and a
+//! round (where its disk is slow, for [`SLOW_DISK_TIMEOUT`]). Its successor's course depends on who is left:
+//!
+//! - Nobody who is left has the change on its disk: the electorate of before elects, and the change is gone.
+//! - Somebody has it: that one votes for nobody who has it not, and is elected by a majority of the electorate after
+//!   the change, which it then carries. If too few of those are left, nobody is elected before one of them returns,
+//!   although a majority of the electorate before may be there: of three, where the leader died while it removed a
+//!   second one and the third has it. It may have been agreed by then, and the next change begun by those that are
+//!   away: that one cannot know, and takes nothing back.
+//!
+//! A voter may answer, and its disk take nothing: if nothing can be agreed without it, the operator hears its name
+//! after [`STORING_TIMEOUT`], or when what takes the change back is not agreed in that time either. That one stays in
+//! flight.
+//!
 //! Invariant: a change that too few take is taken back, as long as the electorate in force is there.
 //!
 //! Must not know: who asked for a change.
+//!
+//! [`CHANGE_TIMEOUT`]: crate::limits::CHANGE_TIMEOUT
+//! [`SLOW_DISK_TIMEOUT`]: crate::limits::SLOW_DISK_TIMEOUT
+//! [`STORING_TIMEOUT`]: crate::limits::STORING_TIMEOUT
 
 use std::sync::Arc;
 
