@@ -65,7 +65,7 @@ pub use leases::{LeaseOptions, WayFault};
 pub use misdirecting::Misdirection;
 pub use options::WorldOptions;
 pub use partition_reports::PartitionSighting;
-pub use seals::{SealCounts, SealFlaw, elsewhere, key_of, unsealed};
+pub use seals::{SealCounts, elsewhere, key_of, unsealed};
 pub use snapshots::{DiskImage, Memory};
 pub use voting::{ElectionSighting, LeaderNews};
 
@@ -131,6 +131,7 @@ pub struct World {
     /// In sealed worlds.
     seals: Option<Box<seals::Seals>>,
     leases: Option<Box<leases::Leases>>,
+    misdirecting: Option<misdirecting::Misdirecting>,
     /// The first core that never came to an end.
     stuck: Option<(usize, Stuck)>,
 }
@@ -257,6 +258,7 @@ impl World {
             links_broke_at: None,
             seals: options.sealed.then(|| Box::new(seals::Seals::new())),
             leases: None,
+            misdirecting: None,
             stuck: None,
             options,
         };

@@ -45,14 +45,12 @@ pub struct LeaseOptions {
     pub timing: ContenderTiming,
     /// The leases contended for; the first one is measured.
     pub leases: Vec<LeaseName>,
-    /// A planted bug of the database: sweeping frees leases that have expired.
-    pub sweeps_free: bool,
 }
 
 impl LeaseOptions {
     /// Returns options by which so many nodes contend for the one lease that clusters are led by.
     pub fn new(contenders: usize, timing: ContenderTiming) -> Self {
-        Self { contenders, timing, leases: vec![LeaseName::default()], sweeps_free: false }
+        Self { contenders, timing, leases: vec![LeaseName::default()] }
     }
 }
 
@@ -122,10 +120,7 @@ impl World {
     /// Sets leases up for the nodes to come.
     pub(super) fn open_leases(&mut self) {
         let Some(options) = self.options.leases.clone() else { return };
-        let mut databases = [Database::new(), Database::new()];
-        if options.sweeps_free {
-            databases[0].let_sweeps_free();
-        }
+        let databases = [Database::new(), Database::new()];
         let random = Random::new(self.options.seed, Purpose::Leases);
         let places = (0..options.contenders).map(|_| Place::default()).collect();
         self.leases = Some(Box::new(Leases { options, databases, way: Way::default(), random, places }));

@@ -116,7 +116,7 @@ impl World {
         place.process = Some(Process::new(core, run, self.processes, clock, self.now));
         place.ended = None;
         place.is_off = false;
-        self.seal_process(node);
+        self.begin_seals(node);
         self.drain_newborn(node);
         self.contender_starts(node);
         true

@@ -1,6 +1,6 @@
 //! A recorder with a plan: it plays what was meant for one node to others, with the sender's address, while it is news there.
 //!
-//! Unlike the recorder of `seals`, which plays anything at any time, it keeps the order of what it plays, so that each number is
+//! It comes to clear worlds as well. Unlike the recorder of `seals`, which plays anything at any time, it keeps the order of what it plays, so that each number is
 //! one that its receiver has not seen.
 //!
 //! Must not know: the meaning of packets.
@@ -20,8 +20,6 @@ const KEPT: usize = 800;
 /// The plan of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misdirection {
-    /// Every datagram is played at once to all nodes that it was not meant for.
-    AtOnce,
     /// Every datagram for one of these two is played at once to the other one.
     Between(usize, usize),
     /// The datagrams of this node are kept, and played to the others in ascending order once it is gone.
@@ -39,17 +37,14 @@ pub(super) struct Misdirecting {
 impl World {
     /// Lets a recorder in that carries out this plan from now on.
     pub fn misdirect(&mut self, plan: Misdirection) {
-        if let Some(seals) = &mut self.seals {
-            seals.misdirecting = Some(Misdirecting { plan, kept: VecDeque::new() });
-            self.push_after(PACE, Event::Misdirected);
-        }
+        self.misdirecting = Some(Misdirecting { plan, kept: VecDeque::new() });
+        self.push_after(PACE, Event::Misdirected);
     }
 
     /// Shows the recorder a datagram on its way.
     pub(super) fn let_it_misdirect(&mut self, sender: usize, meant: usize, datagram: &[u8]) {
-        let Some(misdirecting) = self.seals.as_mut().and_then(|seals| seals.misdirecting.as_mut()) else { return };
+        let Some(misdirecting) = &mut self.misdirecting else { return };
         match misdirecting.plan {
-            Misdirection::AtOnce => self.play_to_others(sender, meant, datagram),
             Misdirection::Between(one, other) if meant == one => self.play_to(sender, other, datagram),
             Misdirection::Between(one, other) if meant == other => self.play_to(sender, one, datagram),
             Misdirection::AfterDeath(subject) if subject == sender => {
@@ -64,7 +59,7 @@ impl World {
 
     /// Plays the next datagram of a node that is gone.
     pub(super) fn misdirect_next(&mut self) {
-        let Some(misdirecting) = self.seals.as_mut().and_then(|seals| seals.misdirecting.as_mut()) else { return };
+        let Some(misdirecting) = &mut self.misdirecting else { return };
         let Misdirection::AfterDeath(subject) = misdirecting.plan else { return };
         if self.nodes[subject].process.is_none()
             && let Some((meant, datagram)) = misdirecting.kept.pop_front()

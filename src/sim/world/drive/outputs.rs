@@ -60,6 +60,7 @@ impl World {
             return;
         };
         if let Some(bytes) = self.seal_datagram(node, Some(receiver), addressee, bytes) {
+            self.let_it_misdirect(node, receiver, &bytes);
             let from = self.nodes[node].source.unwrap_or(self.nodes[node].address);
             let queue = &mut self.queue;
             let forging = self.options.forging;

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::{Edge, SealFlaw};
+use super::Edge;
 use crate::world::World;
 use crate::world::life::CLUSTER;
 use headcount_core::{Input, LinkEvent, LinkId};
-use headcount_seal::{LinkSealer, LinkStep, SealMode};
+use headcount_seal::{LinkSealer, LinkStep};
 
 /// The seal of one end of a connection.
 #[derive(Debug)]
@@ -109,11 +109,7 @@ impl World {
         let place = seals.nodes.get_mut(node)?;
         let edge = place.edge.as_mut()?;
         let known = edge.links.get_mut(&link)?;
-        let mode = match seals.flaw {
-            Some(SealFlaw::AnswersUnsealed) => SealMode::Prefer,
-            _ => SealMode::Require,
-        };
-        let taken = match known.sealer.take(mode, &place.ring, frame) {
+        let taken = match known.sealer.take(seals.mode, &place.ring, frame) {
             Ok(LinkStep::Frame(packet)) => {
                 known.is_known = true;
                 Taken::Packet(packet)

@@ -9,7 +9,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | keys and seals of each node; planted flaws; what is counted | here |
+//! | keys and seals of each node; what is counted | here |
 //! | datagrams, sealed and opened | `datagrams` |
 //! | connections: greetings and frames | `links` |
 //! | the recorder | `recorder` |
@@ -21,51 +21,14 @@ mod links;
 mod recorder;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use super::World;
 use super::life::CLUSTER;
-use super::misdirecting::Misdirecting;
 use headcount_core::{LinkId, Run};
-use headcount_seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError};
+use headcount_seal::{DatagramSealer, Key, KeyId, KeyRing, MAX_OVERHEAD, MIN_OVERHEAD, SealError, SealMode};
 use links::Link;
 use recorder::Recorder;
 pub use recorder::{elsewhere, unsealed};
-
-/// A rule that is left out, so that tests show that it is needed and noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SealFlaw {
-    /// The numbers of datagrams begin anew with each packet, so that they follow from the core's.
-    ReusedNonce,
-    /// Numbers that were opened are remembered by the address that they came from.
-    WindowPerAddress,
-    /// Clear packets are taken.
-    AnswersUnsealed,
-    /// A restarted node has the keys of its first start.
-    ForgetsKeys,
-    /// A removed key is still accepted.
-    KeepsRemovedKeys,
-    /// Nothing is bound to its receiver, and what is not bound is believed all the same.
-    Unbound,
-    /// Numbers are remembered of runs that are known, and of no others.
-    WindowPerRecord,
-    /// The first datagram of a run is not remembered.
-    FirstNotSeen,
-}
-
-impl SealFlaw {
-    /// All flaws.
-    pub const ALL: [SealFlaw; 8] = [
-        SealFlaw::ReusedNonce,
-        SealFlaw::WindowPerAddress,
-        SealFlaw::AnswersUnsealed,
-        SealFlaw::ForgetsKeys,
-        SealFlaw::KeepsRemovedKeys,
-        SealFlaw::Unbound,
-        SealFlaw::WindowPerRecord,
-        SealFlaw::FirstNotSeen,
-    ];
-}
 
 /// The numbers of packets that were sealed, played and refused in a world.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,10 +51,10 @@ pub(super) struct Seals {
     nodes: Vec<Place>,
     /// The node whose keys were changed last.
     latest: Option<usize>,
-    flaw: Option<SealFlaw>,
+    /// The mode of all nodes.
+    mode: SealMode,
     pub(super) counts: SealCounts,
     recorder: Option<Recorder>,
-    pub(super) misdirecting: Option<Misdirecting>,
     visit: u64,
 }
 
@@ -100,7 +63,6 @@ pub(super) struct Seals {
 struct Place {
     /// The key file.
     ring: KeyRing,
-    first: KeyRing,
     removed: BTreeSet<KeyId>,
     /// True if another node seals with a key that this one lacks.
     lacks_key: bool,
@@ -113,10 +75,6 @@ struct Edge {
     process: u64,
     run: Run,
     sealer: DatagramSealer,
-    /// One for each address, as a planted bug has it.
-    by_address: BTreeMap<SocketAddr, DatagramSealer>,
-    /// Runs of which a datagram was opened, as a planted bug has it.
-    begun: BTreeSet<Run>,
     links: BTreeMap<LinkId, Link>,
     connections: u64,
 }
@@ -135,10 +93,9 @@ impl Seals {
         Self {
             nodes: Vec::new(),
             latest: None,
-            flaw: None,
+            mode: SealMode::Require,
             counts: SealCounts::default(),
             recorder: None,
-            misdirecting: None,
             visit: 0,
         }
     }
@@ -149,10 +106,10 @@ impl Seals {
 }
 
 impl World {
-    /// Leaves a rule out.
-    pub fn plant_in_seals(&mut self, flaw: SealFlaw) {
+    /// Has all nodes take what is not sealed, too, as while a cluster is on its way to seals.
+    pub fn prefer_seals(&mut self) {
         if let Some(seals) = &mut self.seals {
-            seals.flaw = Some(flaw);
+            seals.mode = SealMode::Prefer;
         }
     }
 
@@ -187,10 +144,9 @@ impl World {
 
     /// Has a node accept a key no more.
     pub fn remove_key(&mut self, node: usize, number: u8) {
-        let keeps = self.seals.as_ref().is_some_and(|seals| seals.flaw == Some(SealFlaw::KeepsRemovedKeys));
         self.change_ring(node, |place| {
             place.removed.insert(key_of(number).id());
-            keeps || place.ring.remove(key_of(number).id()).is_ok()
+            place.ring.remove(key_of(number).id()).is_ok()
         });
     }
 
@@ -248,8 +204,11 @@ impl World {
         self.look_at_keys();
     }
 
-    /// Begins the seals of a node's process.
-    pub(super) fn seal_process(&mut self, node: usize) {
+    /// Begins the seals of a node's process: it has sealed and opened nothing, or knows of none of it any more.
+    ///
+    /// # Panics
+    /// Never: the first ring has a key.
+    pub fn begin_seals(&mut self, node: usize) {
         let Some((process, run)) = self.nodes[node].process.as_ref().map(|process| (process.number, process.run))
         else {
             return;
@@ -259,27 +218,16 @@ impl World {
             let ring = KeyRing::new([key_of(1)]).expect("a key");
             // A newcomer's operator copies the key file of a member.
             let ring = seals.nodes.last().map_or(ring, |member| member.ring.clone());
-            seals.nodes.push(Place {
-                first: ring.clone(),
-                ring,
-                removed: BTreeSet::new(),
-                lacks_key: false,
-                edge: None,
-            });
+            seals.nodes.push(Place { ring, removed: BTreeSet::new(), lacks_key: false, edge: None });
         }
         let seals_by = |place: &Place| place.ring.sealing().id();
         let ring = &seals.nodes[node].ring;
         seals.counts.outdated += u64::from(seals.nodes.iter().any(|other| ring.find(seals_by(other)).is_none()));
         let place = &mut seals.nodes[node];
-        if seals.flaw == Some(SealFlaw::ForgetsKeys) {
-            place.ring = place.first.clone();
-        }
         place.edge = Some(Edge {
             process,
             run,
             sealer: DatagramSealer::new(run, CLUSTER),
-            by_address: BTreeMap::new(),
-            begun: BTreeSet::new(),
             links: BTreeMap::new(),
             connections: 0,
         });
