@@ -13,7 +13,7 @@ use headcount::core::Output;
 use headcount::core::election::LossReason;
 use headcount::core::wire::{Message, Packet};
 use headcount::sim::network::{Conditions, Latency};
-use headcount::sim::tamper::Tamper;
+use headcount::sim::watch::Watch;
 use headcount::sim::{LeaderNews, Purpose, Random, World, WorldOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -160,19 +160,17 @@ fn run(seed: u64, profile: Profile, way: Way, first: &mut Times, crash: &mut Tim
 
 /// Counts the datagrams with messages between voters, and their bytes.
 #[derive(Debug, Default)]
-struct Tap(std::sync::Arc<std::sync::Mutex<(u64, u64)>>);
+struct Tap(u64, u64);
 
-impl Tamper for Tap {
-    fn output(&mut self, _node: usize, output: Output) -> Vec<Output> {
-        if let Output::Transmit { bytes, .. } = &output
+impl Watch for Tap {
+    fn on_output(&mut self, _world: &World, _node: usize, output: &Output) {
+        if let Output::Transmit { bytes, .. } = output
             && let Ok(packet) = Packet::decode(bytes)
             && packet.messages.iter().any(|message| matches!(message, Message::Election(_)))
         {
-            let mut counted = self.0.lock().expect("one thread");
-            counted.0 += 1;
-            counted.1 += bytes.len() as u64 + HEADER_BYTES;
+            self.0 += 1;
+            self.1 += bytes.len() as u64 + HEADER_BYTES;
         }
-        vec![output]
     }
 }
 
@@ -184,14 +182,13 @@ fn renewals(wanted: u32) {
     );
     for profile in [Profile::Default, Profile::Lan] {
         let interval = profile.lease_timing().renewal_interval;
-        let tap = Tap::default();
-        let counted = std::sync::Arc::clone(&tap.0);
-        let mut world = World::with_tamper(options(1, VOTERS, profile, NEAR), Box::new(tap));
+        let mut world = World::watched(options(1, VOTERS, profile, NEAR), Tap::default());
+        let counted = |world: &World| world.watched_by().map_or((0, 0), |Tap(count, bytes)| (*count, *bytes));
         let warm = SECOND * 60;
         world.run_for(warm);
-        let before = *counted.lock().expect("one thread");
+        let before = counted(&world);
         world.run_for(interval * wanted);
-        let after = *counted.lock().expect("one thread");
+        let after = counted(&world);
         let cost = |voters: usize| {
             let mut world = World::new(WorldOptions { voters, ..options(1, VOTERS, profile, NEAR) });
             world.run_for(warm);

@@ -5,13 +5,12 @@
 //! same on every machine.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headcount::Profile;
 use headcount::core::{Command, MessageId, Output, Payload, Topic};
 use headcount::sim::network::{Conditions, Latency};
-use headcount::sim::tamper::Tamper;
+use headcount::sim::watch::Watch;
 use headcount::sim::{World, WorldOptions};
 
 /// Time within which a broadcast reaches every node, if it ever does.
@@ -36,17 +35,14 @@ fn main() {
 }
 
 /// Messages given to each node since the list was last emptied.
-type Heard = Arc<Mutex<Vec<(usize, MessageId)>>>;
+#[derive(Debug, Default)]
+struct Ear(Vec<(usize, MessageId)>);
 
-#[derive(Debug)]
-struct Ear(Heard);
-
-impl Tamper for Ear {
-    fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
-        if let Output::Message(message) = &output {
-            self.0.lock().expect("not poisoned").push((node, message.id));
+impl Watch for Ear {
+    fn on_output(&mut self, _world: &World, node: usize, output: &Output) {
+        if let Output::Message(message) = output {
+            self.0.push((node, message.id));
         }
-        vec![output]
     }
 }
 
@@ -61,8 +57,7 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
         conditions: Conditions { latency, loss, ..Conditions::default() },
         ..WorldOptions::new(7, nodes, Profile::Lan.settings())
     };
-    let heard = Heard::default();
-    let mut world = World::formed_with_tamper(options, Box::new(Ear(Arc::clone(&heard))));
+    let mut world = World::watched(options, Ear::default()).form();
     world.run_for(Duration::from_secs(30));
     let before = traffic(&world);
     world.run_for(LIFE * 2);
@@ -82,7 +77,8 @@ fn measure(nodes: usize, loss: f64, rounds: usize) {
             if known.len() < nodes {
                 world.run_for(STEP);
                 let since = world.now().saturating_sub(began);
-                for (node, _) in std::mem::take(&mut *heard.lock().expect("not poisoned")) {
+                let heard = &mut world.watched_by_mut::<Ear>().expect("it listens").0;
+                for (node, _) in std::mem::take(heard) {
                     assert!(known.insert(node, since).is_none(), "twice");
                 }
             } else {

@@ -6,10 +6,10 @@
 //!
 //! - [`World`]: nodes with clocks and disks, and one queue of events; [`network`] decides the fate of each datagram.
 //! - [`watch`]: hooks, by which somebody who watches a world is told of all that happens in it.
+//! - [`intercept`]: somebody between the cores and the world, who changes what they do.
 //! - [`scenario`], [`report`], [`page`]: simulations for users who choose their settings.
 //! - [`tune`]: settings for a goal, from a model that the simulator verifies.
 //! - [`lease`]: a model of a lease database, with all that can go wrong in one.
-//! - [`tamper`]: changes of what cores do: what a test breaks on purpose, or overhears.
 //!
 //! | idea | file |
 //! |---|---|
@@ -21,6 +21,7 @@
 //! | what is simulated | `plan` |
 
 mod happening;
+pub mod intercept;
 pub mod network;
 mod node;
 pub mod page;
@@ -31,7 +32,6 @@ mod random;
 pub mod report;
 pub mod scenario;
 mod streams;
-pub mod tamper;
 mod trace;
 pub mod tune;
 pub mod watch;

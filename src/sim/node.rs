@@ -167,7 +167,7 @@ pub(crate) enum Waiting {
     },
     Command(Command),
     Written,
-    /// Acknowledgement of a write that a tamper or a node without a disk kept nowhere.
+    /// Acknowledgement of a write that is kept nowhere.
     Acknowledged(Stored),
     /// The end of all work that was led in this term.
     WorkEnded(Term),

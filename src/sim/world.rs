@@ -30,13 +30,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::intercept::{AsItIs, Intercept};
 use super::network::{Nanos, Network, Traffic};
 use super::node::{Node, Stored, Waiting};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::random::{Purpose, Random, nanos};
 use super::streams::{Streams, Tcp};
-use super::tamper::Tamper;
 use super::trace::Trace;
 use super::watch::{Stuck, Upheaval, Watch};
 use headcount_core::election::Term;
@@ -109,7 +109,7 @@ pub struct World {
     trace: Trace,
     watch: Option<Box<dyn Watch>>,
     pool: Option<Arc<Pool>>,
-    tamper: Option<Box<dyn Tamper>>,
+    intercept: Box<dyn Intercept>,
     processes: u64,
     tickets: u64,
     /// Counts changes of the network's conditions, so that an end of a period that was overtaken does nothing.
@@ -219,16 +219,16 @@ impl World {
 
     /// Returns a world with all its nodes started.
     pub fn new(options: WorldOptions) -> Self {
-        Self::watched(options, None, None)
+        Self::intercepted(options, None, Box::new(AsItIs))
     }
 
-    /// Returns a world with a planted bug.
-    pub fn with_tamper(options: WorldOptions, tamper: Box<dyn Tamper>) -> Self {
-        Self::watched(options, None, Some(tamper))
+    /// Returns a world that somebody watches.
+    pub fn watched(options: WorldOptions, watch: impl Watch) -> Self {
+        Self::intercepted(options, Some(Box::new(watch)), Box::new(AsItIs))
     }
 
-    /// Returns a world that somebody watches, perhaps with a planted bug.
-    pub fn watched(options: WorldOptions, watch: Option<Box<dyn Watch>>, tamper: Option<Box<dyn Tamper>>) -> Self {
+    /// Returns a world that somebody may watch, with somebody between its cores and the rest.
+    pub fn intercepted(options: WorldOptions, watch: Option<Box<dyn Watch>>, intercept: Box<dyn Intercept>) -> Self {
         let header_bytes = if options.ipv6 { 48 } else { 28 };
         let mut world = Self {
             now: 0,
@@ -243,7 +243,7 @@ impl World {
             trace: Trace::new(options.verbose),
             watch,
             pool: options.shared.then(Arc::default),
-            tamper,
+            intercept,
             processes: 0,
             tickets: 0,
             conditions_epoch: 0,

@@ -1,7 +1,7 @@
 //! Planted bugs: a test breaks one promise on purpose, and sees that the check of that promise notices.
 //!
-//! What a core itself could do wrong is a [`Tamper`]: the world then goes on as if the core had done so. The rest is what the
-//! checks see of it.
+//! What a core itself could do wrong is an [`Intercept`]: the world then goes on as if the core had done so. The rest is what
+//! the checks see of it.
 //!
 //! Must not know: the checks.
 
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headcount_contender::Output as LeaseOutput;
 use headcount_contender::flaw::Flaw;
 use headcount_core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
-use headcount_sim::tamper::{Contender, Tamper};
+use headcount_sim::intercept::{Contender, Intercept};
 
 use crate::invariants::Observation;
 
 /// Changes a core's behaviour, or what the checks see of it. The default of every method changes nothing.
 #[expect(unused_variables, reason = "the default of every method changes nothing")]
-pub trait Plant: Tamper {
+pub trait Plant: Intercept {
     /// Changes what the checks see of a core.
     fn observation(&mut self, node: usize, observation: &mut Observation) {}
 
@@ -39,7 +39,7 @@ pub trait Plant: Tamper {
 #[derive(Debug)]
 pub struct LeftOut(pub Flaw);
 
-impl Tamper for LeftOut {
+impl Intercept for LeftOut {
     fn contender_starts(&mut self, _: usize, contender: &mut Contender) {
         contender.plant(self.0);
     }
@@ -62,7 +62,7 @@ impl Planted {
     }
 }
 
-impl Tamper for Planted {
+impl Intercept for Planted {
     fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
         self.bug().output(node, output)
     }

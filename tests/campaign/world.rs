@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use headcount_contender::LeaseName;
 use headcount_core::MessageId;
-use headcount_sim::tamper::Tamper;
 use headcount_sim::{WorldOptions, nanos};
 
 use crate::checks::Checks;
@@ -49,9 +48,11 @@ impl World {
     /// known everywhere.
     pub fn planted(options: WorldOptions, is_timely: bool, plant: Option<Box<dyn Plant>>) -> Self {
         let planted = plant.map(Planted::new);
-        let tamper = planted.clone().map(|planted| Box::new(planted) as Box<dyn Tamper>);
-        let watch = Box::new(Checks::new(is_timely, planted));
-        Self(headcount_sim::World::watched(options, Some(watch), tamper))
+        let watch = Checks::new(is_timely, planted.clone());
+        Self(match planted {
+            None => headcount_sim::World::watched(options, watch),
+            Some(planted) => headcount_sim::World::intercepted(options, Some(Box::new(watch)), Box::new(planted)),
+        })
     }
 
     /// Returns a world whose nodes have all joined: they are Up and know each other, but have not heard each other yet.

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 
 use super::{World, WorldOptions};
 use crate::node::address_of;
-use crate::tamper::Tamper;
 use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 use headcount_core::{Core, Input, Output, Record, Run, Status};
 
@@ -41,14 +40,6 @@ impl World {
     /// Panics if a core cannot be led to Up by a sponsor's messages: then joining works otherwise than this page says.
     pub fn formed(options: WorldOptions) -> Self {
         World::new(options).form()
-    }
-
-    /// Creates the same world with a tamper.
-    ///
-    /// # Panics
-    /// As [`World::formed`].
-    pub fn formed_with_tamper(options: WorldOptions, tamper: Box<dyn Tamper>) -> Self {
-        World::with_tamper(options, tamper).form()
     }
 
     /// Leads all nodes of a world that has just begun to Up.

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use super::{Event, Nanos, Waiting, World};
 use crate::happening::Happening;
+use crate::intercept::{Contender, Rules};
 use crate::lease::Database;
 use crate::random::{Purpose, Random, nanos};
-use crate::tamper::{Contender, Rules};
 use crate::watch::LeaseEvent as Told;
 use headcount_contender::{ContenderInit, ContenderTiming, LeaseName, Round};
 use headcount_core::wire::LeaseUpdate;
@@ -167,9 +167,7 @@ impl World {
         };
         let local = clock.local(self.now);
         let mut contender = Contender::by_rules(Rules::default(), init, local);
-        if let Some(tamper) = &mut self.tamper {
-            tamper.contender_starts(node, &mut contender);
-        }
+        self.intercept.contender_starts(node, &mut contender);
         leases.places[node].agent = Some(Agent {
             process: number,
             contender,

@@ -95,9 +95,7 @@ impl World {
             self.lose_disk(node);
         }
         let mut init = self.init(node);
-        if let Some(tamper) = &mut self.tamper {
-            tamper.init(node, &mut init);
-        }
+        self.intercept.init(node, &mut init);
         let error = self.options.clock_error_ppm;
         let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
         let error_ppm = if node < self.options.voters { self.voter_clock_error() } else { error_ppm };

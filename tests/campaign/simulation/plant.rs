@@ -9,7 +9,7 @@ use headcount_campaign::invariants::Observation;
 use headcount_campaign::plant::Plant;
 use headcount_contender as lease;
 use headcount_core::{CoreInit, Durable, Leadership, MessageCounters, Output, Sizes};
-use headcount_sim::tamper::Tamper;
+use headcount_sim::intercept::Intercept;
 
 type OnOutput = Box<dyn FnMut(usize, Output) -> Vec<Output> + Send>;
 type OnBirth = Box<dyn FnMut(usize, &mut CoreInit) + Send>;
@@ -110,7 +110,7 @@ impl Bug {
     }
 }
 
-impl Tamper for Bug {
+impl Intercept for Bug {
     fn output(&mut self, node: usize, output: Output) -> Vec<Output> {
         let armed = self.is_armed();
         match &mut self.output {

@@ -18,9 +18,7 @@ impl World {
             // A node without a disk: no write to wait for.
             return self.acknowledge(node, Stored::of(&durable));
         }
-        let forgets = self.tamper.as_mut().is_some_and(|tamper| tamper.forgets(node, &durable));
-        if forgets {
-            // A planted bug: the acknowledgement comes, the write never does.
+        if self.intercept.forgets(node, &durable) {
             self.acknowledge(node, Stored::of(&durable));
         } else if self.nodes[node].disk.write(durable) {
             self.begin_write(node);

@@ -223,7 +223,7 @@ impl World {
                 if running.wakes_at_once > MAX_WAKES_AT_ONCE {
                     return self.is_stuck(node, Stuck::Wakings(MAX_WAKES_AT_ONCE));
                 }
-                if self.tamper.as_mut().is_some_and(|tamper| tamper.sleeps(node)) {
+                if self.intercept.sleeps(node) {
                     return self.schedule(node);
                 }
                 self.step(node, Input::Tick);
@@ -292,13 +292,8 @@ impl World {
             if outputs > MAX_OUTPUTS_PER_NODE * (self.nodes.len() + 10) {
                 return self.is_stuck(node, Stuck::Outputs(outputs));
             }
-            match &mut self.tamper {
-                None => has_changed |= self.handle_output(node, output),
-                Some(tamper) => {
-                    for output in tamper.output(node, output) {
-                        has_changed |= self.handle_output(node, output);
-                    }
-                }
+            for output in self.intercept.output(node, output) {
+                has_changed |= self.handle_output(node, output);
             }
         }
         self.note_up(node);

@@ -120,11 +120,7 @@ impl World {
 
     fn drain_contender(&mut self, node: usize, seen: &[(LeaseName, Seen)]) {
         while let Some(output) = self.agent(node).and_then(|agent| agent.contender.poll()) {
-            let outputs = match &mut self.tamper {
-                None => vec![output],
-                Some(tamper) => tamper.contender(node, output),
-            };
-            for output in outputs {
+            for output in self.intercept.contender(node, output) {
                 let id = self.nodes[node].id.clone();
                 self.trace.note(self.now, node, &id, &output);
                 self.contender_says(node, output, seen);
