@@ -42,7 +42,7 @@ pub(crate) enum Timer {
     /// The link to a member is to be opened, closed, or given up.
     Link(Run),
     /// Connections that prove nothing yet are asked about again, or given up.
-    Guests,
+    UnprovenLinks,
     /// The next step in finding out whether a member's process is gone.
     Crash(Run),
     /// A joiner held beside the view may have gone silent.

@@ -10,7 +10,7 @@
 //!   joiner advertises, and says the challenge there: an accepted call proves no address (see `reachable`).
 //! - *The lost* are looked for by one call in so many questions, too (see `reunion`). A node that is called in the name
 //!   of a known member calls that member's own address back before it believes anything.
-//! - A member that opened a link, and does not answer datagrams, is called at its address (see `guests`).
+//! - A member that opened a link, and does not answer datagrams, is called at its address (see `unproven`).
 //!
 //! Invariants:
 //! - A call is accepted for a question alone. At most [`MAX_CALLS`] that this node made stand at one time, and as many accepted

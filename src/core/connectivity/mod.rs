@@ -3,7 +3,7 @@
 //! | idea | file |
 //! |---|---|
 //! | one connection between two observers: opened, kept, closed | `links` |
-//! | connections that prove nothing yet | `guests` |
+//! | connections that prove nothing yet | `unproven` |
 //! | where datagrams do not pass: members by their links | `detour` |
 //! | the same for strangers, who have no link: calls | `calls` |
 //!
@@ -13,8 +13,8 @@
 
 mod calls;
 mod detour;
-mod guests;
 pub(crate) mod links;
+mod unproven;
 
 use std::net::SocketAddr;
 
@@ -27,15 +27,15 @@ use crate::doors::Output;
 use crate::member::Run;
 use calls::Calls;
 use detour::Detours;
-use guests::Guests;
 use links::{Action, Links};
+use unproven::UnprovenLinks;
 
 /// All connections of this node, and the ways around what does not pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     rng: ChaCha8Rng,
     pub(crate) links: Links,
-    pub(crate) guests: Guests,
+    pub(crate) unproven: UnprovenLinks,
     pub(crate) detours: Detours,
     pub(crate) calls: Calls,
     /// Addresses that were called in vain, until whoever is interested has heard of it.
@@ -44,8 +44,8 @@ pub(crate) struct Paths {
 
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        let (links, guests, detours, calls) = Default::default();
-        Self { rng, links, guests, detours, calls, unreached: Vec::new() }
+        let (links, unproven, detours, calls) = Default::default();
+        Self { rng, links, unproven, detours, calls, unreached: Vec::new() }
     }
 
     /// Takes out the addresses that were called in vain.

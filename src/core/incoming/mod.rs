@@ -22,7 +22,7 @@
 //! | `WhoAreYou` | a member's: `IAm`; a stranger's: `WhoAreYou` with its nonce, then `IAm` | `IAm` is answered by what must be refuted alone; a stranger is asked once in [`QUESTION_INTERVAL`], by a joiner with an empty disk once in [`FINDER_INTERVAL`]; missing voters are asked on a timer |
 //! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each call the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
-//! | any, over a connection that the member opened while its address is unproven | a `Probe` at its address | once in [`GUEST_PROBE_INTERVAL`] until [`LINK_TIMEOUT`] |
+//! | any, over a connection that the member opened while its address is unproven | a `Probe` at its address | once in [`UNPROVEN_PROBE_INTERVAL`] until [`LINK_TIMEOUT`] |
 //! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::sponsor`) |
 //! | `Refused` by a joiner, `Seeking`, `ElectorateReport`, `Padding`, `Page` | – | they go with others |
 //! | `ReachMe` | `Reached` | it is not answered |
@@ -43,7 +43,7 @@
 //! [`ANSWER_INTERVAL`]: crate::limits::ANSWER_INTERVAL
 //! [`QUESTION_INTERVAL`]: crate::limits::QUESTION_INTERVAL
 //! [`TOLD_INTERVAL`]: crate::limits::TOLD_INTERVAL
-//! [`GUEST_PROBE_INTERVAL`]: crate::limits::GUEST_PROBE_INTERVAL
+//! [`UNPROVEN_PROBE_INTERVAL`]: crate::limits::UNPROVEN_PROBE_INTERVAL
 //! [`LINK_TIMEOUT`]: crate::limits::LINK_TIMEOUT
 //! [`MAX_ASKS_AT_ONCE`]: crate::limits::MAX_ASKS_AT_ONCE
 //! [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The challenge goes to `A` by a call, to that port, if datagrams do not pass (see `calls`). A member that is not
-//! proven to be there is asked there before anything that it sends over a connection counts (see `guests`).
+//! proven to be there is asked there before anything that it sends over a connection counts (see `unproven`).
 //!
 //! A joiner that advertises the address it is heard from has brought that cookie anyway. One that cannot be reached at
 //! its advertised address is refused with a message that names both addresses, and may ask again. Only a process that

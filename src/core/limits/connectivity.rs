@@ -1,4 +1,4 @@
-//! Named bounds of links, calls and guests.
+//! Named bounds of links and calls.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 /// The greatest number of links with members at one time. Links that this node does not want end after [`LINK_LINGER`].
 pub const MAX_LINKS: usize = 256;
 /// The time between two questions to the member in whose name a connection was opened whether it is its own.
-pub const GUEST_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// The time after which the opener of a connection that proves nothing yet (a guest) is called at its address if no proof came by datagram,
+pub const UNPROVEN_PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// The time after which the opener of a connection that proves nothing yet is called at its address if no proof came by datagram,
 /// even if nothing else shows that datagrams do not pass.
-pub const GUEST_PATIENCE: Duration = Duration::from_secs(1);
+pub const UNPROVEN_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to

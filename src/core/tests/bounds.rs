@@ -8,9 +8,9 @@ use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
-    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, GUEST_PROBE_INTERVAL, LINK_LINGER, LINK_TIMEOUT,
-    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
-    MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
+    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE,
+    MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
+    MIN_CRASH_PROBE_GAP, UNPROVEN_PROBE_INTERVAL,
 };
 use crate::member::{Record, Status};
 use crate::settings::Profile;
@@ -124,7 +124,7 @@ fn is_dismissed(alone: &mut Alone, link: LinkId, cluster: &str, peer: &Record) -
 }
 
 #[test]
-fn a_guest_speaks_in_the_name_of_one_member_that_lives_in_this_cluster() {
+fn an_unproven_link_speaks_in_the_name_of_one_member_that_lives_in_this_cluster() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
     alone.told_of(2..3, Status::Down);
@@ -137,7 +137,7 @@ fn a_guest_speaks_in_the_name_of_one_member_that_lives_in_this_cluster() {
 }
 
 #[test]
-fn a_guest_that_proves_nothing_is_dismissed_in_the_end() {
+fn an_unproven_link_that_proves_nothing_is_dismissed_in_the_end() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..1, Status::Up);
     let link = LinkId::Accepted(1);
@@ -145,14 +145,14 @@ fn a_guest_that_proves_nothing_is_dismissed_in_the_end() {
     let began = alone.now;
     let mut dismissed_after = None;
     while dismissed_after.is_none() && alone.now.since(began) < LINK_TIMEOUT * 2 {
-        alone.now = alone.now + GUEST_PROBE_INTERVAL / 2;
+        alone.now = alone.now + UNPROVEN_PROBE_INTERVAL / 2;
         alone.core.handle(alone.now, Input::Tick);
         if alone.outputs().contains(&Output::CloseLink { link }) {
             dismissed_after = Some(alone.now.since(began));
         }
     }
     let after = dismissed_after.expect("it is closed");
-    assert!((LINK_TIMEOUT..=LINK_TIMEOUT + GUEST_PROBE_INTERVAL).contains(&after), "{after:?}");
+    assert!((LINK_TIMEOUT..=LINK_TIMEOUT + UNPROVEN_PROBE_INTERVAL).contains(&after), "{after:?}");
 }
 
 #[test]

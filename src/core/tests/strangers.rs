@@ -124,11 +124,11 @@ fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
     net.nodes[0].core.view.peer_mut(slot).unprove();
     let told = packet(run, 900, &[Message::HeldStatus { run: other, incarnation: 1, status: FORCED, age_ms: 0 }]);
     let from = SocketAddr::new(address(1).ip(), 50_000);
-    let guest = LinkId::Accepted(1);
-    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &told });
+    let unproven = LinkId::Accepted(1);
+    let outputs = link(&mut net, 0, unproven, LinkEvent::Frame { from, bytes: &told });
     assert!(net.nodes[0].core.is_up() && net.nodes[0].core.open_links() == 0, "nothing that it says is believed");
     let nonce = asked_at_home(&outputs, 1).expect("the member is asked, at its own address");
-    assert!(!is_greeted(&outputs, guest), "nothing goes over it");
+    assert!(!is_greeted(&outputs, unproven), "nothing goes over it");
 
     let wrong = bare(run, 901, &[Message::Ack { nonce: Nonce(nonce.0 + 1) }]);
     send(&mut net, 0, 1, &wrong);
@@ -139,11 +139,11 @@ fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
     core.handle(now, Input::Packet { from: address(1), bytes: &right });
     let outputs: Vec<_> = std::iter::from_fn(|| core.poll()).collect();
     assert_eq!(core.open_links(), 1, "who reads what is sent to the address is the member");
-    assert!(is_greeted(&outputs, guest));
+    assert!(is_greeted(&outputs, unproven));
 }
 
 #[test]
-fn a_member_that_has_proven_nobody_either_echoes_what_it_is_asked_because_of_a_guest() {
+fn a_member_that_has_proven_nobody_either_echoes_what_it_is_asked_because_of_an_unproven_link() {
     let mut net = Net::cluster(Profile::Local, 3);
     let runs = [run_of(&net, 0), run_of(&net, 1)];
     for (node, other) in [(0, 1), (1, 0)] {
@@ -176,9 +176,9 @@ fn an_address_that_was_proven_before_makes_no_connection_a_link() {
     assert!(net.nodes[0].core.view.entry(slot).peer.is_proven());
     let from = SocketAddr::new(address(1).ip(), 50_000);
     let greeting = bare(run, 900, &[]);
-    let guest = LinkId::Accepted(1);
-    let outputs = link(&mut net, 0, guest, LinkEvent::Frame { from, bytes: &greeting });
-    assert!(!is_greeted(&outputs, guest) && net.nodes[0].core.open_links() == 0, "perhaps nobody reaches it by now");
+    let unproven = LinkId::Accepted(1);
+    let outputs = link(&mut net, 0, unproven, LinkEvent::Frame { from, bytes: &greeting });
+    assert!(!is_greeted(&outputs, unproven) && net.nodes[0].core.open_links() == 0, "perhaps nobody reaches it by now");
     assert!(asked_at_home(&outputs, 1).is_some());
 }
 
@@ -207,17 +207,17 @@ fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
     let from = std::net::SocketAddr::new(address(EVIL).ip(), 5_000);
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 900, fingerprint: 0 };
     let frame = PacketBuilder::new(&header, 1400).finish();
-    let guest = LinkId::Accepted(77);
+    let unproven = LinkId::Accepted(77);
     let now = net.now;
     let core = &mut net.nodes[0].core;
-    core.handle(now, Input::Link { link: guest, event: LinkEvent::Frame { from, bytes: &frame } });
+    core.handle(now, Input::Link { link: unproven, event: LinkEvent::Frame { from, bytes: &frame } });
     let mut closed = Vec::new();
     while let Some(output) = core.poll() {
         if let Output::CloseLink { link } = output {
             closed.push(link);
         }
     }
-    assert!(!closed.contains(&guest), "not at once");
+    assert!(!closed.contains(&unproven), "not at once");
     let deadline = now + LINK_TIMEOUT + Duration::from_secs(1);
     while let Some(at) = core.next_deadline().filter(|at| *at <= deadline) {
         core.handle(at.max(now), Input::Tick);
@@ -227,7 +227,7 @@ fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
             }
         }
     }
-    assert!(closed.contains(&guest), "{closed:?}");
+    assert!(closed.contains(&unproven), "{closed:?}");
 }
 
 #[test]
@@ -237,13 +237,13 @@ fn a_connection_of_another_cluster_is_closed_at_once() {
     let from = std::net::SocketAddr::new(address(1).ip(), 5_000);
     let header = Header { cluster: 1, run, sequence: 900, fingerprint: 0 };
     let frame = PacketBuilder::new(&header, 1400).finish();
-    let guest = LinkId::Accepted(77);
+    let unproven = LinkId::Accepted(77);
     let now = net.now;
     let core = &mut net.nodes[0].core;
-    core.handle(now, Input::Link { link: guest, event: LinkEvent::Frame { from, bytes: &frame } });
+    core.handle(now, Input::Link { link: unproven, event: LinkEvent::Frame { from, bytes: &frame } });
     let mut closed = false;
     while let Some(output) = core.poll() {
-        closed |= matches!(output, Output::CloseLink { link } if link == guest);
+        closed |= matches!(output, Output::CloseLink { link } if link == unproven);
     }
     assert!(closed);
 }

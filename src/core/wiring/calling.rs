@@ -1,4 +1,4 @@
-//! Calling: the ways around what does not pass, as the core needs them: calls to addresses, guests that wait to be proven, and
+//! Calling: the ways around what does not pass, as the core needs them: calls to addresses, links that wait to be proven, and
 //! members whose datagrams do not come.
 //!
 //! Must not know: how the machine of connections keeps them (see `connectivity`).
@@ -111,21 +111,21 @@ impl Core {
     }
 }
 
-/// Guests: connections that others opened, until the member in whose name they came is proven to be at its address.
+/// Unproven links: connections that others opened, until the member in whose name they came is proven to be at its address.
 impl Core {
-    /// Asks the member in whose name a guest came, at its address.
-    pub(crate) fn ask_guest(&mut self, slot: Slot, since: Time) {
-        if self.paths.must_call_guest(self.cx.now, since) {
+    /// Asks the member in whose name an unproven link came, at its address.
+    pub(crate) fn ask_unproven(&mut self, slot: Slot, since: Time) {
+        if self.paths.must_call_unproven(self.cx.now, since) {
             let address = self.view.record(slot).address;
             self.out().call(address);
         }
         self.out().ask_at_home(slot);
     }
 
-    /// Asks the members again in whose names guests are.
-    pub(crate) fn tend_guests(&mut self) {
-        for (slot, since) in self.paths.guests_to_ask(&mut self.cx, &self.view) {
-            self.ask_guest(slot, since);
+    /// Asks the members again in whose names there are unproven links.
+    pub(crate) fn ask_unproven_again(&mut self) {
+        for (slot, since) in self.paths.unproven_to_ask(&mut self.cx, &self.view) {
+            self.ask_unproven(slot, since);
         }
     }
 
@@ -136,7 +136,7 @@ impl Core {
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
         if is_live
             && self.cx.phase.is_up()
-            && let Some(link) = self.paths.take_guest(run)
+            && let Some(link) = self.paths.take_unproven(run)
         {
             self.accept(slot, link);
             self.paths.end_call_soon(self.cx.now, address);

@@ -98,7 +98,7 @@ impl Core {
             Timer::Judge(run) => self.judge(run),
             Timer::Heartbeat(run) => self.heartbeat(run),
             Timer::Link(run) => self.tend_link(run),
-            Timer::Guests => self.tend_guests(),
+            Timer::UnprovenLinks => self.ask_unproven_again(),
             Timer::Crash(run) => self.investigate(run),
             Timer::Joiner(run) => self.sponsor.judge_joiner(&mut outbox!(self), run),
             Timer::NameProbe(run) => self.probe_name_again(run),

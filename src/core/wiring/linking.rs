@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants:
-//! - A frame is only taken in from the run that the link is to, from a guest (see `guests`), or by a call.
+//! - A frame is only taken in from the run that the link is to, over an unproven one (see `unproven`), or by a call.
 //! - A link that this node ends on purpose is told so before.
 //!
 //! Must not know: what state a connection is in, beyond what the machine tells everybody, or what the packets say.
@@ -40,7 +40,7 @@ impl Core {
         }
         let run = self.paths.links.run_of(link);
         if matches!(event, LinkEvent::Closed | LinkEvent::Unopened(_)) {
-            self.paths.guests.forget(link);
+            self.paths.unproven.forget(link);
         }
         let Some(run) = run else {
             if let LinkEvent::Frame { from, bytes } = event {
@@ -67,7 +67,7 @@ impl Core {
         self.cx.counters.frame_bytes_received += bytes.len() as u64;
         let Ok((header, messages)) = read(bytes) else {
             self.cx.counters.drop(DropReason::Malformed);
-            self.paths.guests.forget(link);
+            self.paths.unproven.forget(link);
             return match known {
                 Some(run) => self.end_garbled(link, run),
                 None => self.cx.output(Output::CloseLink { link }),
@@ -76,14 +76,15 @@ impl Core {
         let Some(run) = known else {
             return match link {
                 LinkId::Accepted(_)
-                    if !self.paths.guests.is_held(link) && self.accept_call(link, from, &header, messages.clone()) =>
+                    if !self.paths.unproven.is_held(link)
+                        && self.accept_call(link, from, &header, messages.clone()) =>
                 {
                     self.receive_by_call(link, from, bytes);
                 }
                 LinkId::Accepted(_) => {
                     let (cx, view) = (&mut self.cx, &self.view);
-                    if let Some(slot) = self.paths.receive_from_guest(cx, view, link, header, &messages) {
-                        self.ask_guest(slot, self.cx.now);
+                    if let Some(slot) = self.paths.receive_from_unproven(cx, view, link, header, &messages) {
+                        self.ask_unproven(slot, self.cx.now);
                     }
                 }
                 // Given up while the frame was on its way.
@@ -326,7 +327,7 @@ impl Core {
         !self.paths.links.is_idle(run)
     }
 
-    /// Accepts a link that a member opened and proved (see `guests`): of two that cross, one stays.
+    /// Accepts a link that a member opened and proved (see `unproven`): of two that cross, one stays.
     pub(crate) fn accept(&mut self, slot: Slot, link: LinkId) {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
         let (_, actions) = self.paths.links.accept(self.cx.now, run, link, scene);
@@ -350,7 +351,7 @@ impl Core {
         for link in self.paths.links.end_visits() {
             self.cx.output(Output::CloseLink { link });
         }
-        self.paths.dismiss_guests(&mut self.cx);
+        self.paths.dismiss_all_unproven(&mut self.cx);
     }
 
     /// Ends the link to a member that is held as gone. One that was removed learns so by it, and one that leaves hears
@@ -381,7 +382,7 @@ impl Core {
     /// Ends all connections, as this node is at another address: those that stand lead from the old one. The others
     /// hear of the new address by them, if anything still passes there.
     pub(crate) fn link_all_anew(&mut self) {
-        self.paths.dismiss_guests(&mut self.cx);
+        self.paths.dismiss_all_unproven(&mut self.cx);
         for slot in
             self.paths.links.members().into_iter().filter_map(|run| self.view.slot_of_run(run)).collect::<Vec<_>>()
         {

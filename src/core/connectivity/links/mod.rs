@@ -16,7 +16,7 @@
 //! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours
 //!   all is done at once, so that a crash right after joining breaks or refuses a link.
 //! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
-//!   if the member opened it and was proven to be at that address meanwhile (see `guests`); and only as long as the record says that
+//!   if the member opened it and was proven to be at that address meanwhile (see `unproven`); and only as long as the record says that
 //!   address.
 //! - No link outlives the addresses that it stands for: whoever changes its own ends all its links, whoever learns of
 //!   another's ends that link, and both plan the next one as for a newcomer. Nobody waits for the old one to break.

@@ -24,7 +24,7 @@ struct Pipe {
     to: [VecDeque<Said>; 2],
     is_connected: bool,
     /// The acceptor has heard of it, and waits for a proof.
-    is_guest: bool,
+    is_unproven: bool,
     /// The nodes for which it is over.
     is_over: [bool; 2],
 }
@@ -69,7 +69,7 @@ impl World {
                     let mut names = [None, None];
                     names[node] = Some(link);
                     let (to, is_over) = ([VecDeque::new(), VecDeque::new()], [false; 2]);
-                    self.pipes.push(Pipe { opener: node, names, to, is_connected: false, is_guest: false, is_over });
+                    self.pipes.push(Pipe { opener: node, names, to, is_connected: false, is_unproven: false, is_over });
                 }
                 Action::Greet(link) | Action::Welcome(link) => self.say(node, link, Said::Greeting),
                 Action::Part(link, _) => {
@@ -96,14 +96,14 @@ impl World {
         self.say(node, link, Said::End);
         let pipe = self.pipe(node, link);
         pipe.is_over[node] = true;
-        pipe.is_guest &= node == pipe.opener;
+        pipe.is_unproven &= node == pipe.opener;
     }
 
     fn moves(&self) -> Vec<Move> {
         let of_pipe = |(number, pipe): (usize, &Pipe)| {
             let connect = !pipe.is_connected && !pipe.is_over[pipe.opener];
             let deliver = (0..2).filter(|node| !pipe.to[*node].is_empty()).map(move |node| Move::Deliver(number, node));
-            let own = [connect.then_some(Move::Connect(number)), pipe.is_guest.then_some(Move::Prove(number))];
+            let own = [connect.then_some(Move::Connect(number)), pipe.is_unproven.then_some(Move::Prove(number))];
             own.into_iter().flatten().chain(deliver).collect::<Vec<_>>()
         };
         self.pipes.iter().enumerate().flat_map(of_pipe).collect()
@@ -121,8 +121,8 @@ impl World {
             }
             Move::Prove(_) => {
                 let acceptor = 1 - opener;
-                self.pipes[number].is_guest = false;
-                let link = self.pipes[number].names[acceptor].expect("a guest has a name");
+                self.pipes[number].is_unproven = false;
+                let link = self.pipes[number].names[acceptor].expect("an unproven link has a name");
                 let (_, actions) = self.nodes[acceptor].accept(at(1), run(opener), link, scene_at(acceptor));
                 self.act(acceptor, &actions);
             }
@@ -143,13 +143,13 @@ impl World {
         match said {
             Said::End => {
                 let pipe = &mut self.pipes[number];
-                (pipe.is_over[node], pipe.is_guest) = (true, pipe.is_guest && node == pipe.opener);
+                (pipe.is_over[node], pipe.is_unproven) = (true, pipe.is_unproven && node == pipe.opener);
                 if is_known {
                     let actions = self.nodes[node].closed(at(1), other, Some(scene_at(node)));
                     self.act(node, &actions);
                 }
             }
-            Said::Greeting if !is_known => self.pipes[number].is_guest = true,
+            Said::Greeting if !is_known => self.pipes[number].is_unproven = true,
             Said::Goodbye if !is_known => self.end(node, link),
             Said::Greeting | Said::Goodbye => {
                 let mut actions = self.nodes[node].spoke(at(1), other, Wish::Observed);
