@@ -4,7 +4,7 @@
 //! |---|---|
 //! | one connection between two observers: opened, kept, closed | `links` |
 //! | connections that prove nothing yet | `unproven` |
-//! | where datagrams do not pass: members by their links | `detour` |
+//! | where datagrams do not pass: members by their links | `fallback` |
 //! | the same for strangers, who have no link: calls | `calls` |
 //!
 //! Owns: every [`LinkId`](super::LinkId) and what it leads to.
@@ -12,7 +12,7 @@
 //! Must not know: what travels by a link, or what its breaking means for the member behind it (see `detection`).
 
 mod calls;
-mod detour;
+mod fallback;
 pub(crate) mod links;
 mod unproven;
 
@@ -26,7 +26,7 @@ use crate::counters::DropReason;
 use crate::doors::Output;
 use crate::member::Run;
 use calls::Calls;
-use detour::Detours;
+use fallback::Fallbacks;
 use links::{Action, Links};
 use unproven::UnprovenLinks;
 
@@ -36,7 +36,7 @@ pub(crate) struct Paths {
     rng: ChaCha8Rng,
     pub(crate) links: Links,
     pub(crate) unproven: UnprovenLinks,
-    pub(crate) detours: Detours,
+    pub(crate) fallbacks: Fallbacks,
     pub(crate) calls: Calls,
     /// Addresses that were called in vain, until whoever is interested has heard of it.
     unreached: Vec<SocketAddr>,
@@ -44,8 +44,8 @@ pub(crate) struct Paths {
 
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        let (links, unproven, detours, calls) = Default::default();
-        Self { rng, links, unproven, detours, calls, unreached: Vec::new() }
+        let (links, unproven, fallbacks, calls) = Default::default();
+        Self { rng, links, unproven, fallbacks, calls, unreached: Vec::new() }
     }
 
     /// Takes out the addresses that were called in vain.

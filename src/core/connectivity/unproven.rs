@@ -131,7 +131,7 @@ impl Paths {
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
     /// stranger is connected.
     pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
-        self.calls.is_any_connected() || self.detours.certain().next().is_some()
+        self.calls.is_any_connected() || self.fallbacks.certain().next().is_some()
     }
 
     /// Takes the unproven link in a member's name, which has proven its address.

@@ -33,9 +33,9 @@ pub const LINK_LINGER: Duration = Duration::from_secs(10);
 pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause after a link that failed.
 pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
-/// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a detour
+/// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a fallback
 /// that is not renewed lasts for one more.
-pub const DETOUR_HEARTBEATS: u32 = 2;
+pub const FALLBACK_HEARTBEATS: u32 = 2;
 /// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 /// The greatest number of calls made at one time, and of those accepted.

@@ -133,7 +133,7 @@ impl Outbox<'_> {
             packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
         }
         self.push_told(&mut packet, slot);
-        if self.paths.detours.is_any() && self.paths.detours.is_unheard(self.view.record(slot).run) {
+        if self.paths.fallbacks.is_any() && self.paths.fallbacks.is_unheard(self.view.record(slot).run) {
             packet.push(&Message::Unheard);
         }
         packet
@@ -233,7 +233,7 @@ impl Outbox<'_> {
     pub(crate) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
-        self.send_detoured(run, &bytes);
+        self.send_by_fallback(run, &bytes);
         self.transmit_bytes_at_home(slot, bytes);
         if self.observers.observes(slot) {
             let pause = self.cx.settings.suspect_timeout / 2;
@@ -377,7 +377,7 @@ impl Outbox<'_> {
         let mut packet = self.packet_to(slot);
         packet.push(message);
         self.send_to(slot, packet);
-        if self.paths.detours.is_open(self.view.record(slot).run) {
+        if self.paths.fallbacks.is_open(self.view.record(slot).run) {
             return;
         }
         if let Some(link) = self.paths.links.open(self.view.record(slot).run) {
@@ -416,9 +416,9 @@ impl Outbox<'_> {
         self.cx.send_frame(link, bytes.to_vec());
     }
 
-    /// Sends the copy of a packet that goes by the link, if the member has a detour.
-    pub(crate) fn send_detoured(&mut self, run: Run, bytes: &[u8]) {
-        if self.paths.detours.is_open(run) {
+    /// Sends the copy of a packet that goes by the link, if the member has a fallback.
+    pub(crate) fn send_by_fallback(&mut self, run: Run, bytes: &[u8]) {
+        if self.paths.fallbacks.is_open(run) {
             self.paths.copy_to_link(self.cx, run, bytes);
         }
     }

@@ -8,7 +8,7 @@ use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
-    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, DETOUR_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE,
+    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, FALLBACK_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE,
     MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
     MIN_CRASH_PROBE_GAP, UNPROVEN_PROBE_INTERVAL,
 };
@@ -38,7 +38,7 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
         .take(MAX_PARTNERS + 1)
         .collect();
     assert_eq!(strangers.len(), MAX_PARTNERS + 1, "no neighbours");
-    let patience = alone.core.view.record(strangers[0]).timing.heartbeat_interval() * DETOUR_HEARTBEATS;
+    let patience = alone.core.view.record(strangers[0]).timing.heartbeat_interval() * FALLBACK_HEARTBEATS;
     let mut opened = Vec::new();
     for round in 0..2 {
         for slot in &strangers {

@@ -154,7 +154,7 @@ impl Core {
         if self.paths.told_unheard(&self.cx, &self.view, slot) {
             self.gossip_to(slot, Carrier::Other);
         }
-        self.paths.tell_of_detour(&mut self.cx, &self.view, slot);
+        self.paths.tell_of_fallback(&mut self.cx, &self.view, slot);
     }
 
     /// Sends a voter's word. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
@@ -171,7 +171,7 @@ impl Core {
             self.ensure_link(slot);
         }
         let is_linked = self.is_linked(run);
-        if is_late && !self.paths.detours.is_open(run) && is_linked {
+        if is_late && !self.paths.fallbacks.is_open(run) && is_linked {
             let bytes = packet.finish();
             self.paths.copy_to_link(&mut self.cx, run, &bytes);
             self.out().transmit_bytes_at_home(slot, bytes);

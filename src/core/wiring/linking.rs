@@ -181,7 +181,7 @@ impl Core {
                     self.messages.direct.wait_for_link(run);
                 }
                 Action::Gone => {
-                    self.paths.detours.forget(run);
+                    self.paths.fallbacks.forget(run);
                     self.crashes.await_no_link(run);
                     self.messages.direct.give_up_unlinked(&mut self.cx, &self.view, run);
                 }
@@ -255,7 +255,8 @@ impl Core {
             Wish::Nobody
         } else if self.observers.observes(slot) {
             Wish::Observed
-        } else if self.paths.detours.wants_link(record.run, self.cx.now) || self.messages.direct.is_any_for(record.run)
+        } else if self.paths.fallbacks.wants_link(record.run, self.cx.now)
+            || self.messages.direct.is_any_for(record.run)
         {
             Wish::Passing
         } else {

@@ -20,7 +20,7 @@ impl Core {
     /// Returns the number of links to observed members that are bad now: others hear those members and this node does
     /// not, or no datagram passes while TCP does.
     pub fn degraded_links(&self) -> usize {
-        self.detector.degraded_links(self.paths.detours.certain())
+        self.detector.degraded_links(self.paths.fallbacks.certain())
     }
 
     /// Returns true if there were no other members when this node became Up: nobody knew more than it.

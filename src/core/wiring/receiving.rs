@@ -87,9 +87,9 @@ impl Core {
                 let arrived = self.arrived_at();
                 if sender.way == Way::Datagrams {
                     self.view.peer_mut(slot).heard_by_datagram(arrived);
-                    if self.paths.detours.is_any() {
+                    if self.paths.fallbacks.is_any() {
                         // The later copy of a frame counts, too.
-                        self.paths.end_detour(&mut self.cx, &self.view, slot);
+                        self.paths.end_fallback(&mut self.cx, &self.view, slot);
                     }
                 }
                 let sight = self.view.entry(slot).peer.judge(header.sequence);

@@ -1,4 +1,4 @@
-//! Detours: a member whose datagrams do not pass, and whose link does, gets everything by the link, too.
+//! TCP fallbacks: a member whose datagrams do not pass, and whose link does, gets everything by the link, too.
 //!
 //! ```text
 //! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
@@ -15,8 +15,8 @@
 //! after that.
 //!
 //! Invariants:
-//! - While datagrams pass, nothing is sent, kept or looked up for detours.
-//! - Detours end by themselves: they are renewed with every heartbeat, or are over.
+//! - While datagrams pass, nothing is sent, kept or looked up for fallbacks.
+//! - Fallbacks end by themselves: they are renewed with every heartbeat, or are over.
 //! - A copy by the link is the same packet under the same number: whichever comes first counts.
 //!
 //! Must not know: what is in the packets.
@@ -27,7 +27,7 @@ use std::time::Duration;
 use super::Paths;
 use crate::context::Context;
 use crate::doors::{Notice, Output};
-use crate::limits::{DETOUR_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
+use crate::limits::{FALLBACK_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
 use crate::member::{Record, Run};
 use crate::time::Time;
 use crate::view::{Slot, View};
@@ -36,16 +36,16 @@ use crate::wire::Message;
 
 /// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Detours {
-    /// Detours, by the member's run; at most one per link.
-    of: BTreeMap<Run, Detour>,
+pub(crate) struct Fallbacks {
+    /// Fallbacks, by the member's run; at most one per link.
+    of: BTreeMap<Run, Fallback>,
     /// Members that are no neighbours and are asked as voters, with the time of the first word to each that is not
     /// answered; at most [`MAX_PARTNERS`].
     partners: BTreeMap<Run, Partner>,
 }
 
 #[derive(Debug, Clone)]
-struct Detour {
+struct Fallback {
     until: Time,
     /// The time at which this node noticed that the member's datagrams do not come here.
     unheard_since: Option<Time>,
@@ -77,7 +77,7 @@ struct Partner {
     wanted_until: Option<Time>,
 }
 
-impl Detours {
+impl Fallbacks {
     /// Returns true if the datagrams of any member are in doubt.
     pub(crate) fn is_any(&self) -> bool {
         !self.of.is_empty()
@@ -90,7 +90,7 @@ impl Detours {
 
     /// Returns the time at which this node noticed that a member's datagrams do not come.
     fn unheard_since(&self, run: Run) -> Option<Time> {
-        self.of.get(&run).and_then(|detour| detour.unheard_since)
+        self.of.get(&run).and_then(|fallback| fallback.unheard_since)
     }
 
     /// Returns true if everything that goes to a member goes by its link, too.
@@ -100,7 +100,7 @@ impl Detours {
 
     /// Returns the members to and from which datagrams are known not to pass.
     pub(crate) fn certain(&self) -> impl Iterator<Item = Run> {
-        self.of.iter().filter(|(_, detour)| detour.is_certain).map(|(run, _)| *run)
+        self.of.iter().filter(|(_, fallback)| fallback.is_certain).map(|(run, _)| *run)
     }
 
     /// Returns true if a link to this member is wanted although it is no neighbour.
@@ -127,7 +127,7 @@ impl Detours {
 }
 
 impl Paths {
-    /// Checks, at each heartbeat to a neighbour, that its datagrams come; begins, renews or ends its detour.
+    /// Checks, at each heartbeat to a neighbour, that its datagrams come; begins, renews or ends its fallback.
     pub(crate) fn mind_datagrams(&mut self, cx: &mut Context, view: &View, awake_since: Time, slot: Slot) {
         let record = view.record(slot);
         let (run, timing) = (record.run, record.timing);
@@ -138,24 +138,24 @@ impl Paths {
             // yet.
             Some(_) => timing.suspect_timeout() * 3 / 4,
             // A neighbour says something with every heartbeat.
-            None => (timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
+            None => (timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
         let now = cx.now;
         let since = match (datagram, self.links.open_since(run)) {
-            (_, None) => return self.end_detour(cx, view, slot),
+            (_, None) => return self.end_fallback(cx, view, slot),
             (Some(datagram), Some(_)) => datagram.max(awake_since),
             (None, Some(opened)) => opened.max(awake_since),
         };
         if cx.now.since(since) >= patience {
             // The datagram that goes with the frame may still be on its way.
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
-            let doubted = self.detours.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
+            let doubted = self.fallbacks.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
             let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
             let is_alive = heard.filter(is_answer).is_some_and(|heard| cx.now.since(heard) < timing.suspect_timeout());
-            self.take_detour(cx, view, slot, is_alive).unheard_since.get_or_insert(now);
-            self.tell_of_detour(cx, view, slot);
+            self.open_fallback(cx, view, slot, is_alive).unheard_since.get_or_insert(now);
+            self.tell_of_fallback(cx, view, slot);
         } else {
-            self.end_detour(cx, view, slot);
+            self.end_fallback(cx, view, slot);
         }
     }
 
@@ -164,7 +164,7 @@ impl Paths {
     pub(crate) fn doubt_datagrams_at_once(&mut self, cx: &Context, view: &View, slot: Slot) {
         let session = view.entry(slot).peer.session.as_ref();
         if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
-            self.take_detour(cx, view, slot, false).unheard_since.get_or_insert(cx.now);
+            self.open_fallback(cx, view, slot, false).unheard_since.get_or_insert(cx.now);
         }
     }
 
@@ -175,60 +175,60 @@ impl Paths {
         // soon.
         let (now, pause) = (cx.now, slower_heartbeat(cx, view, slot) * 5 / 4);
         let patience = cx.settings.suspect_timeout / 4;
-        let detour = self.take_detour(cx, view, slot, false);
-        let before = detour.told.filter(|told| now.since(told.last) < pause);
+        let fallback = self.open_fallback(cx, view, slot, false);
+        let before = fallback.told.filter(|told| now.since(told.last) < pause);
         let says_something = before.is_none_or(|told| now.since(told.answered) >= patience / 2);
         let since = before.map_or(now, |told| told.since);
         let answered = before.filter(|_| !says_something).map_or(now, |told| told.answered);
-        detour.told = Some(Told { since, last: now, answered });
-        detour.is_certain |= now.since(since) >= patience;
+        fallback.told = Some(Told { since, last: now, answered });
+        fallback.is_certain |= now.since(since) >= patience;
         says_something
     }
 
-    /// Opens or renews a member's detour: everything goes both ways for a while from now on.
-    fn take_detour(&mut self, cx: &Context, view: &View, slot: Slot, is_certain: bool) -> &mut Detour {
-        let until = cx.now + slower_heartbeat(cx, view, slot) * (DETOUR_HEARTBEATS + 1);
-        let new = Detour { until, unheard_since: None, told: None, is_certain, is_told: false };
-        let detour = self.detours.of.entry(view.record(slot).run).or_insert(new);
-        detour.until = until;
-        detour.is_certain |= is_certain;
-        detour
+    /// Opens or renews a member's fallback: everything goes both ways for a while from now on.
+    fn open_fallback(&mut self, cx: &Context, view: &View, slot: Slot, is_certain: bool) -> &mut Fallback {
+        let until = cx.now + slower_heartbeat(cx, view, slot) * (FALLBACK_HEARTBEATS + 1);
+        let new = Fallback { until, unheard_since: None, told: None, is_certain, is_told: false };
+        let fallback = self.fallbacks.of.entry(view.record(slot).run).or_insert(new);
+        fallback.until = until;
+        fallback.is_certain |= is_certain;
+        fallback
     }
 
     /// Tells the operator, once, that a member's datagrams do not pass.
-    pub(crate) fn tell_of_detour(&mut self, cx: &mut Context, view: &View, slot: Slot) {
+    pub(crate) fn tell_of_fallback(&mut self, cx: &mut Context, view: &View, slot: Slot) {
         let Record { run, ref id, .. } = **view.record(slot);
-        let is_news = |detour: &Detour| detour.is_certain && !detour.is_told;
-        if self.detours.of.get(&run).is_some_and(is_news) {
+        let is_news = |fallback: &Fallback| fallback.is_certain && !fallback.is_told;
+        if self.fallbacks.of.get(&run).is_some_and(is_news) {
             let notice = Notice::DatagramsBlocked { id: id.clone() };
             let is_told = cx.notice_if_allowed("datagrams", notice);
-            if let Some(detour) = self.detours.of.get_mut(&run) {
-                detour.is_told = is_told;
+            if let Some(fallback) = self.fallbacks.of.get_mut(&run) {
+                fallback.is_told = is_told;
             }
         }
     }
 
-    /// Ends the detour of a member whose datagrams come, unless the member keeps saying that this node's do not.
-    pub(crate) fn end_detour(&mut self, cx: &mut Context, view: &View, slot: Slot) {
-        if self.detours.of.is_empty() {
+    /// Ends the fallback of a member whose datagrams come, unless the member keeps saying that this node's do not.
+    pub(crate) fn end_fallback(&mut self, cx: &mut Context, view: &View, slot: Slot) {
+        if self.fallbacks.of.is_empty() {
             return;
         }
         let record = view.record(slot);
         let (run, id) = (record.run, record.id.clone());
         let is_linked = self.links.open(run).is_some();
-        let Some(detour) = self.detours.of.get_mut(&run) else { return };
-        detour.unheard_since = None;
-        if is_linked && detour.until > cx.now {
+        let Some(fallback) = self.fallbacks.of.get_mut(&run) else { return };
+        fallback.unheard_since = None;
+        if is_linked && fallback.until > cx.now {
             return;
         }
-        if self.detours.of.remove(&run).is_some_and(|detour| detour.is_told) && is_linked {
+        if self.fallbacks.of.remove(&run).is_some_and(|fallback| fallback.is_told) && is_linked {
             cx.output(Output::Notice(Notice::DatagramsPass { id }));
         }
     }
 
     /// Sends the word that a link was opened for, as the link stands.
     pub(crate) fn send_unsent(&mut self, cx: &mut Context, run: Run) {
-        let unsent = self.detours.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
+        let unsent = self.fallbacks.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
         if let Some(bytes) = unsent {
             self.copy_to_link(cx, run, &bytes);
         }
@@ -236,7 +236,7 @@ impl Paths {
 
     /// Keeps a word to a voter for the link that is wanted: the lease may end before there is another one.
     pub(crate) fn keep_for_link(&mut self, run: Run, bytes: &[u8]) {
-        if let Some(partner) = self.detours.partners.get_mut(&run) {
+        if let Some(partner) = self.fallbacks.partners.get_mut(&run) {
             partner.unsent = Some(bytes.to_vec());
         }
     }
@@ -252,15 +252,15 @@ impl Paths {
     pub(crate) fn mind_partner(&mut self, cx: &Context, view: &View, renewal_interval: Duration, slot: Slot) -> bool {
         let record = view.record(slot);
         // Each word is answered. A slow voter may hold a short lease.
-        let patience = (record.timing.heartbeat_interval() * DETOUR_HEARTBEATS).min(renewal_interval);
+        let patience = (record.timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(renewal_interval);
         let (now, run) = (cx.now, record.run);
         let heard = view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
         let idle = LINK_LINGER.max(renewal_interval.saturating_mul(2));
-        if !self.detours.make_room_for_partner(now, view, run, idle) {
+        if !self.fallbacks.make_room_for_partner(now, view, run, idle) {
             return false;
         }
         let new = Partner { asked: now, last: now, unsent: None, wanted_until: None };
-        let partner = self.detours.partners.entry(run).or_insert_with(|| new.clone());
+        let partner = self.fallbacks.partners.entry(run).or_insert_with(|| new.clone());
         partner.last = now;
         if heard.is_some_and(|heard| heard >= partner.asked) {
             *partner = new;
