@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 #[cfg(feature = "agent")]
-use crate::core::Direct;
+use crate::core::OutOfBandBroadcast;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, MessageId, NodeId, Payload, Reply, Tags, Ticket, Topic};
@@ -26,7 +26,7 @@ pub(crate) enum Say {
     Answer { request: MessageId, payload: Payload },
     /// [`Command::Deliver`].
     #[cfg(feature = "agent")]
-    Deliver(Direct),
+    Deliver(OutOfBandBroadcast),
 }
 
 impl Say {

@@ -90,8 +90,8 @@ use std::sync::Arc;
 
 pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
 pub use doors::{
-    Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Direct, Durable, Input, Leadership,
-    LeadershipState, LinkEvent, LinkId, Notice, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
+    Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
+    LinkEvent, LinkId, Notice, OutOfBandBroadcast, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
     Unopened,
 };
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};

@@ -70,7 +70,7 @@ pub(crate) enum Timer {
     /// Others are told what is held of broadcasts, or asked again; or something is too old.
     RepairMessages,
     /// A message to one node is sent again, or given up.
-    Letter(u64),
+    DirectMessage(u64),
 }
 
 /// Most settings that no longer hold, beyond one for each timer that is set.

@@ -18,7 +18,7 @@ use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::MessageError;
 use crate::core::limits::REQUEST_TIMEOUT;
-use crate::core::{Direct, InvalidMessageId, MessageId, NodeId, Payload, Topic};
+use crate::core::{InvalidMessageId, MessageId, NodeId, OutOfBandBroadcast, Payload, Topic};
 use crate::json;
 
 /// The longest time that a request over HTTP may wait for its answer: less than the time for which a connection may be
@@ -109,7 +109,7 @@ pub(super) async fn deliver(
     let id: MessageId = deliver.id.parse().map_err(|error: InvalidMessageId| Refusal::value(error.to_string()))?;
     let bytes = deliver.bytes().ok_or_else(|| Refusal::value("the payload is not base64 (RFC 4648, section 4)"))?;
     let from = deliver.node.as_deref().map(NodeId::new).transpose();
-    let direct = Direct {
+    let direct = OutOfBandBroadcast {
         id,
         from: from.map_err(|error| Refusal::value(format!("node: {error}")))?,
         age: Duration::from_millis(deliver.age_ms),

@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::agent::request::{Request, Say};
 use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply, TooLarge, Topic};
 #[cfg(feature = "agent")]
-use crate::core::{Direct, Time};
+use crate::core::{OutOfBandBroadcast, Time};
 
 /// The outcome of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Agent {
 
     /// Gives this node's programs a broadcast that another agent brought by a call; says whether it came first by that.
     #[cfg(feature = "agent")]
-    pub(crate) async fn deliver(&self, direct: Direct) -> Result<bool, MessageError> {
+    pub(crate) async fn deliver(&self, direct: OutOfBandBroadcast) -> Result<bool, MessageError> {
         match self.say(Say::Deliver(direct)).await? {
             Reply::Taken { is_new } => Ok(is_new),
             _ => Err(MessageError::Stopped),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Direct, Unopened};
+use super::{OutOfBandBroadcast, Unopened};
 use crate::election::{ChangeError, Electorate, Term, Unconfirmed};
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::limits::{FETCH_TIME, MAX_KEPT_OWN_BYTES, MAX_REMOVALS, REMOVALS_INTERVAL};
@@ -169,7 +169,7 @@ pub enum Command {
         /// The ticket of the reply.
         ticket: Ticket,
         /// The broadcast.
-        direct: Direct,
+        direct: OutOfBandBroadcast,
     },
 }
 

@@ -37,7 +37,7 @@ pub enum DeliveryKind {
 
 /// A broadcast that another agent brings by a call of its own, for [`Command::Deliver`](super::Command::Deliver).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Direct {
+pub struct OutOfBandBroadcast {
     /// The identity of the broadcast.
     pub id: MessageId,
     /// The name of the node that said it; `None` if the caller does not tell.

@@ -24,7 +24,7 @@ pub use command::{Command, CommandError, Contacted, Reply, Ticket};
 pub use init::{CoreInit, QuorumInit};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
-pub use message::{Delivery, DeliveryKind, Direct};
+pub use message::{Delivery, DeliveryKind, OutOfBandBroadcast};
 pub use notice::{Notice, SelfDoubt};
 pub use output::{Durable, Output, Receiver, StopReason};
 pub use unopened::Unopened;

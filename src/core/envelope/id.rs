@@ -27,7 +27,7 @@ impl MessageId {
     }
 
     /// Returns the id of an origin's nth message to one node.
-    pub(crate) const fn letter(run: Run, number: u64) -> Self {
+    pub(crate) const fn direct(run: Run, number: u64) -> Self {
         Self { run, sequence: number * 2 + 1 }
     }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn ids_are_read_as_they_are_shown() {
-        for id in [MessageId::broadcast(Run(0xff), 6), MessageId::letter(Run(u64::MAX), 0)] {
+        for id in [MessageId::broadcast(Run(0xff), 6), MessageId::direct(Run(u64::MAX), 0)] {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         assert_eq!(MessageId::broadcast(Run(0xff), 6).to_string(), "00000000000000ff-12");
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_and_letters_share_no_sequence() {
-        assert!(MessageId::broadcast(Run(1), 7).is_broadcast() && !MessageId::letter(Run(1), 7).is_broadcast());
-        assert_eq!(MessageId::letter(Run(1), MessageId::MAX_NUMBER).number(), MessageId::MAX_NUMBER);
+    fn broadcasts_and_direct_messages_share_no_sequence() {
+        assert!(MessageId::broadcast(Run(1), 7).is_broadcast() && !MessageId::direct(Run(1), 7).is_broadcast());
+        assert_eq!(MessageId::direct(Run(1), MessageId::MAX_NUMBER).number(), MessageId::MAX_NUMBER);
     }
 }

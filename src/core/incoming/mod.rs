@@ -36,7 +36,7 @@
 //! | `ChangeVoters` | `VotersChanged` | it is not answered; the question is repeated on a timer until then |
 //! | `LeaseUpdate` | passed on, or declined | each is passed on once, [`LEASE_WORDS_PER_SECOND`] in all; what declines is not answered |
 //! | `HaveBroadcasts` | `WantBroadcasts`; then `Broadcast`s | a broadcast is passed on once, and asked for a few times on a timer |
-//! | `Letter` | `Receipt` | it is not answered |
+//! | `Direct` | `Receipt` | it is not answered |
 //! | `Heartbeat`, `Unheard`, `Unlink` | – | they change what goes out next, and call for nothing |
 //!
 //! [`FINDER_INTERVAL`]: crate::limits::FINDER_INTERVAL

@@ -29,18 +29,18 @@ pub const MESSAGE_WINDOW: u64 = 4_096;
 /// The time after its sending for which a broadcast is given to members that lack it; older ones are not accepted.
 pub const BROADCAST_LIFE: Duration = Duration::from_secs(10);
 /// The time for which an origin's window is kept after the last new message of it: by then all copies are older than
-/// [`BROADCAST_LIFE`], and no letter is repeated any more, even if they were held up for long.
+/// [`BROADCAST_LIFE`], and no direct message is repeated any more, even if they were held up for long.
 pub const ORIGIN_MEMORY: Duration = Duration::from_secs(120);
 const _: () = assert!(ORIGIN_MEMORY.as_secs() >= BROADCAST_LIFE.as_secs() + MAX_REQUEST_TIMEOUT.as_secs());
 /// The greatest number of origins whose windows are kept, half a kibibyte each. Others are not accepted until one of
 /// these was silent for as long.
 pub const MAX_ORIGINS: usize = 1_024;
 /// The time for which a broadcast that came by another agent's call is recognised, after the last of its neighbours.
-pub const DIRECT_MEMORY: Duration = ORIGIN_MEMORY;
+pub const OUT_OF_BAND_MEMORY: Duration = ORIGIN_MEMORY;
 /// The greatest number of blocks of such broadcasts, 64 numbers of one origin each.
-pub const MAX_DIRECT_BLOCKS: usize = 4_096;
+pub const MAX_OUT_OF_BAND_BLOCKS: usize = 4_096;
 /// The least time between two searches of a full table for old blocks.
-pub const DIRECT_SWEEP: Duration = Duration::from_secs(1);
+pub const OUT_OF_BAND_SWEEP: Duration = Duration::from_secs(1);
 /// The greatest number of broadcasts that are kept to be given to members that lack them.
 pub const MAX_KEPT_MESSAGES: usize = 8_192;
 /// The greatest size of the payloads of those that began elsewhere, in bytes; the oldest are dropped first.
@@ -78,16 +78,16 @@ pub const ALLOWANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// The greatest number of members for which they are counted.
 pub const MAX_ALLOWANCES: usize = 1_024;
 /// The greatest number of messages to single nodes that wait for their receipts, or for their answers.
-pub const MAX_LETTERS: usize = 1_024;
+pub const MAX_DIRECT_MESSAGES: usize = 1_024;
 /// The greatest size of their payloads in all, in bytes.
-pub const MAX_LETTER_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_DIRECT_BYTES: usize = 4 * 1024 * 1024;
 /// The greatest number of them under way to one node at one time: a link has room for other frames, too.
-pub const MAX_LETTERS_UNDER_WAY: usize = 16;
+pub const MAX_DIRECT_UNDER_WAY: usize = 16;
 /// The time after which a message without a receipt is sent again.
-pub const LETTER_RETRY: Duration = Duration::from_secs(1);
-/// The number of times that a letter is sent over a link by which nothing comes, before the link is given up for
-/// another one.
-pub const LETTERS_INTO_SILENCE: u32 = 2;
+pub const DIRECT_RETRY: Duration = Duration::from_secs(1);
+/// The number of times that a direct message is sent over a link by which nothing comes, before the link is given up
+/// for another one.
+pub const SENDS_INTO_SILENCE: u32 = 2;
 /// The time after which a message without a receipt is given up, if it is not a request.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time that a request may wait for its answer.

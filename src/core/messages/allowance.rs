@@ -1,5 +1,5 @@
-//! Allowances: the messages and bytes that one member may relay as new broadcasts, send in letters, and fetch; over
-//! datagrams, whose source can be forged, it fetches less.
+//! Allowances: the messages and bytes that one member may relay as new broadcasts, send in direct messages, and
+//! fetch; over datagrams, whose source can be forged, it fetches less.
 //!
 //! Each member has a budget of messages and of bytes per [`ALLOWANCE_INTERVAL`]; what goes beyond it is dropped and
 //! counted. An honest origin is slower than that by its own pace (see `broadcast`), so a member that exceeds its budget

@@ -1,13 +1,13 @@
-//! Direct messages: to one node, over its link, acknowledged; requests, and their answers. (The wire calls one a letter.)
+//! Direct messages: to one node, over its link, acknowledged; requests, and their answers.
 //!
 //! ```text
-//! Waiting ──link stands, fewer than MAX_LETTERS_UNDER_WAY──▶ Sent ──Receipt──▶ done, or if it asks: Received ──answer──▶ done
+//! Waiting ──link stands, fewer than MAX_DIRECT_UNDER_WAY───▶ Sent ──Receipt──▶ done, or if it asks: Received ──answer──▶ done
 //!    ▲                                                         │
-//!    └─────────────────────no receipt for LETTER_RETRY─────────┘          each until its deadline
+//!    └─────────────────────no receipt for DIRECT_RETRY─────────┘          each until its deadline
 //! ```
 //!
 //! A link is opened if there is none ([`Unlinked`]), and stays as long as a message waits for a receipt or an answer. A
-//! link by which nothing came since a message was first sent over it, [`LETTERS_INTO_SILENCE`] times, is given up for
+//! link by which nothing came since a message was first sent over it, [`SENDS_INTO_SILENCE`] times, is given up for
 //! another one ([`Overdue`]). A message that was sent once may have arrived: from then on the error is "unknown", and
 //! never that it was not delivered. A receipt says that the other agent has the message, not that a program listens.
 //!
@@ -17,12 +17,12 @@
 //! - A message that is repeated is delivered once: its number is in the window of its sender, which is proven by the
 //!   link.
 //! - A receipt and an answer are taken only from the process that the message went to.
-//! - At most [`MAX_LETTERS`] wait, of [`MAX_LETTER_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for answers of
-//!   this node's programs. A request beyond that gets no receipt: it is sent again.
+//! - At most [`MAX_DIRECT_MESSAGES`] wait, of [`MAX_DIRECT_BYTES`]; at most [`MAX_OPEN_REQUESTS`] of others wait for
+//!   answers of this node's programs. A request beyond that gets no receipt: it is sent again.
 //!
 //! Must not know: which program answers; how links are opened.
 //!
-//! [`LETTERS_INTO_SILENCE`]: crate::limits::LETTERS_INTO_SILENCE
+//! [`SENDS_INTO_SILENCE`]: crate::limits::SENDS_INTO_SILENCE
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::counters::DropReason;
 use crate::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::envelope::{MessageId, Payload};
 use crate::limits::{
-    LETTER_RETRY, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS,
+    DIRECT_RETRY, MAX_DIRECT_BYTES, MAX_DIRECT_MESSAGES, MAX_DIRECT_UNDER_WAY, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY,
 };
 use crate::member::{NodeId, Run};
@@ -43,7 +43,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::window::Window;
-use crate::wire::{Letter as DirectMessage, Message, Purpose};
+use crate::wire::{DirectMessage, Message, Purpose};
 
 /// The direct messages of this node that wait, and what is remembered of those of others.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +117,7 @@ impl DirectMessages {
         if !status.is_live() {
             return Err(CommandError::NotLive { id: to.clone(), status });
         }
-        if self.pending.len() >= MAX_LETTERS || self.bytes + payload.len() > MAX_LETTER_BYTES {
+        if self.pending.len() >= MAX_DIRECT_MESSAGES || self.bytes + payload.len() > MAX_DIRECT_BYTES {
             return Err(CommandError::Busy);
         }
         let until = out.cx.now + within;
@@ -141,7 +141,7 @@ impl DirectMessages {
             self.send_to_myself(out, DirectMessage { number, purpose, payload }, until);
             return Ok(None);
         }
-        out.cx.timers.set(Timer::Letter(number), until);
+        out.cx.timers.set(Timer::DirectMessage(number), until);
         self.send_waiting(out, run);
         Ok((out.best_way(slot) == Way::Datagrams).then_some(Unlinked { receiver: slot, number }))
     }
@@ -168,7 +168,7 @@ impl DirectMessages {
     fn send_to_myself(&mut self, out: &mut Outbox<'_>, message: DirectMessage, until: Time) {
         let number = message.number;
         if let Purpose::Ask { .. } = message.purpose {
-            out.cx.timers.set(Timer::Letter(number), until);
+            out.cx.timers.set(Timer::DirectMessage(number), until);
         }
         if self.accept(out, View::ME, message) {
             self.on_receipt(out, View::ME, number);
@@ -203,17 +203,17 @@ impl DirectMessages {
         let of_run = self.pending.iter().filter(|(_, pending)| pending.to == run);
         let under_way = of_run.clone().filter(|(_, pending)| matches!(pending.state, State::Sent(_))).count();
         let waiting = of_run.filter(|(_, pending)| pending.state == State::Waiting).map(|(number, _)| *number);
-        let next: Vec<u64> = waiting.take(MAX_LETTERS_UNDER_WAY.saturating_sub(under_way)).collect();
+        let next: Vec<u64> = waiting.take(MAX_DIRECT_UNDER_WAY.saturating_sub(under_way)).collect();
         for number in next {
             let Some(pending) = self.pending.get_mut(&number) else { continue };
             let is_repeated = pending.sent_since.is_some();
             pending.state = State::Sent(now);
             pending.sent_since.get_or_insert(now);
             pending.was_sent = true;
-            out.cx.timers.set(Timer::Letter(number), pending.until.min(now + LETTER_RETRY));
+            out.cx.timers.set(Timer::DirectMessage(number), pending.until.min(now + DIRECT_RETRY));
             let (purpose, payload) = (pending.purpose.clone(), pending.payload.clone());
             let mut packet = out.packet_by(way, slot);
-            packet.push(&Message::Letter(Box::new(DirectMessage { number, purpose, payload })));
+            packet.push(&Message::Direct(Box::new(DirectMessage { number, purpose, payload })));
             if is_repeated {
                 // A member that has no room for the message answers this all the same, by the link.
                 out.push_probe(&mut packet, slot);
@@ -238,14 +238,14 @@ impl DirectMessages {
             self.give_up(cx, number);
             return None;
         }
-        cx.timers.set(Timer::Letter(number), pending.until);
+        cx.timers.set(Timer::DirectMessage(number), pending.until);
         pending.wait();
         Some(Overdue { receiver: pending.to, sent_since: pending.sent_since })
     }
 
     /// Gives a message up: tells the program that it may not have arrived, or that it cannot have.
     pub(crate) fn give_up(&mut self, cx: &mut Context, number: u64) {
-        cx.timers.cancel(Timer::Letter(number));
+        cx.timers.cancel(Timer::DirectMessage(number));
         let Some(Pending { ticket, id, was_sent, state, .. }) = self.remove(number) else { return };
         let may_have_arrived = was_sent || state == State::Received;
         let error = if may_have_arrived { CommandError::NoAnswer { id } } else { CommandError::NoLink { id } };
@@ -274,7 +274,7 @@ impl DirectMessages {
     /// Sets the deadlines of all messages anew.
     pub(super) fn resume(&self, cx: &mut Context) {
         for (number, pending) in &self.pending {
-            cx.timers.set(Timer::Letter(*number), pending.until.max(cx.now));
+            cx.timers.set(Timer::DirectMessage(*number), pending.until.max(cx.now));
         }
     }
 
@@ -334,7 +334,7 @@ impl DirectMessages {
     /// Delivers a message; returns false if there is no room for its request now.
     fn accept(&mut self, out: &mut Outbox<'_>, sender: Slot, message: DirectMessage) -> bool {
         let (run, from) = (out.view.record(sender).run, out.view.record(sender).id.clone());
-        let id = MessageId::letter(run, message.number);
+        let id = MessageId::direct(run, message.number);
         let payload = message.payload;
         match message.purpose {
             Purpose::Tell { topic } => {
@@ -359,11 +359,11 @@ impl DirectMessages {
         if !self.pending.get(&to).is_some_and(is_awaited) {
             return drop_copy(out.cx, DropReason::Unasked);
         }
-        out.cx.timers.cancel(Timer::Letter(to));
+        out.cx.timers.cancel(Timer::DirectMessage(to));
         let Some(pending) = self.remove(to) else { return };
         out.cx.counters.messages.delivered += 1;
         out.cx.counters.messages.delivered_here += u64::from(run == out.cx.run);
-        let id = MessageId::letter(out.cx.run, to);
+        let id = MessageId::direct(out.cx.run, to);
         out.cx.reply(pending.ticket, Reply::Answered { id, payload });
         self.send_waiting(out, run);
     }
@@ -378,10 +378,10 @@ impl DirectMessages {
         };
         if let Purpose::Ask { .. } = pending.purpose {
             pending.state = State::Received;
-            out.cx.timers.set(Timer::Letter(number), pending.until);
+            out.cx.timers.set(Timer::DirectMessage(number), pending.until);
         } else if let Some(pending) = self.remove(number) {
-            out.cx.timers.cancel(Timer::Letter(number));
-            let id = MessageId::letter(out.cx.run, number);
+            out.cx.timers.cancel(Timer::DirectMessage(number));
+            let id = MessageId::direct(out.cx.run, number);
             out.cx.reply(pending.ticket, Reply::Delivered { id });
         }
         self.send_waiting(out, run);

@@ -13,7 +13,7 @@
 //! small broadcast   origin ─ Broadcast ─▶ neighbours, each sends it on once         (datagrams, flooding)
 //! large broadcast   origin ─ HaveBroadcasts ─▶ linked neighbours ─ WantBroadcasts ─▶ origin ─ Broadcast ─▶ …  (links)
 //! what was missed   anybody ─ HaveBroadcasts, in its gossip ─▶ ─ WantBroadcasts ─▶ ─ Broadcast ─▶
-//! direct message    sender ─ Letter ─▶ receiver ─ Receipt ─▶                        (a link, opened if there is none)
+//! direct message    sender ─ Direct ─▶ receiver ─ Receipt ─▶                        (a link, opened if there is none)
 //! ```
 //!
 //! A large broadcast is announced first, and fetched then from the nearest neighbour that has it: everybody gets the
@@ -57,7 +57,7 @@ use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::Slot;
 use crate::window::Window;
-use crate::wire::{Letter, Purpose};
+use crate::wire::{DirectMessage, Purpose};
 
 use allowance::Allowances;
 use broadcast::Spreading;
@@ -154,7 +154,7 @@ impl Messages {
     }
 
     /// Takes a direct message that came from a member.
-    pub(crate) fn on_direct(&mut self, out: &mut Outbox<'_>, sender: Slot, way: Way, message: &Letter) {
+    pub(crate) fn on_direct(&mut self, out: &mut Outbox<'_>, sender: Slot, way: Way, message: &DirectMessage) {
         self.direct.on_direct(out, &mut self.allowances, sender, way, message);
     }
 

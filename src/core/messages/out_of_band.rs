@@ -11,9 +11,9 @@
 //! lack it. The other one is not: the origin calls everybody that its table lists and its view lacks.
 //!
 //! Invariants:
-//! - At most [`MAX_DIRECT_BLOCKS`] blocks of 64 numbers, each forgotten when nothing new came of it for
-//!   [`DIRECT_MEMORY`]: all copies are older than [`BROADCAST_LIFE`] by then. A call that finds no room is refused, and
-//!   nothing is delivered.
+//! - At most [`MAX_OUT_OF_BAND_BLOCKS`] blocks of 64 numbers, each forgotten when nothing new came of it for
+//!   [`OUT_OF_BAND_MEMORY`]: all copies are older than [`BROADCAST_LIFE`] by then. A call that finds no room is
+//!   refused, and nothing is delivered.
 //! - All calls together have the allowance of one member.
 //! - Every call is delivered, a duplicate, or dropped, as packets are: the counters add up.
 //!
@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use super::{Messages, deliver, drop_copy};
 use crate::context::Phase;
 use crate::counters::DropReason;
-use crate::doors::{CommandError, Delivery, DeliveryKind, Direct as OutOfBandBroadcast, Reply, Ticket};
+use crate::doors::{CommandError, Delivery, DeliveryKind, OutOfBandBroadcast, Reply, Ticket};
 use crate::envelope::MessageId;
-use crate::limits::{BROADCAST_LIFE, DIRECT_MEMORY, DIRECT_SWEEP, MAX_DIRECT_BLOCKS};
+use crate::limits::{BROADCAST_LIFE, MAX_OUT_OF_BAND_BLOCKS, OUT_OF_BAND_MEMORY, OUT_OF_BAND_SWEEP};
 use crate::member::{NodeId, Run};
 use crate::packet::Outbox;
 use crate::time::Time;
@@ -72,13 +72,13 @@ impl OutOfBand {
     fn insert(&mut self, id: MessageId, now: Time) -> bool {
         let (block, bit) = place(id);
         let key = (id.run, block);
-        if self.blocks.len() >= MAX_DIRECT_BLOCKS && !self.blocks.contains_key(&key) {
+        if self.blocks.len() >= MAX_OUT_OF_BAND_BLOCKS && !self.blocks.contains_key(&key) {
             // Not at every call: a caller that fills the table would have it searched each time.
-            if self.swept_at.is_none_or(|at| now.since(at) >= DIRECT_SWEEP) {
+            if self.swept_at.is_none_or(|at| now.since(at) >= OUT_OF_BAND_SWEEP) {
                 self.swept_at = Some(now);
                 self.expire(now);
             }
-            if self.blocks.len() >= MAX_DIRECT_BLOCKS {
+            if self.blocks.len() >= MAX_OUT_OF_BAND_BLOCKS {
                 return false;
             }
         }
@@ -88,14 +88,14 @@ impl OutOfBand {
         true
     }
 
-    /// Forgets the blocks in which nothing new came for [`DIRECT_MEMORY`]: no copy of theirs is taken any more.
+    /// Forgets the blocks in which nothing new came for [`OUT_OF_BAND_MEMORY`]: no copy of theirs is taken any more.
     pub(super) fn expire(&mut self, now: Time) {
-        self.blocks.retain(|_, block| now.since(block.fresh_at) < DIRECT_MEMORY);
+        self.blocks.retain(|_, block| now.since(block.fresh_at) < OUT_OF_BAND_MEMORY);
     }
 
     /// Returns the next time at which [`OutOfBand::expire`] has something to do.
     pub(super) fn next_end(&self) -> Option<Time> {
-        self.blocks.values().map(|block| block.fresh_at + DIRECT_MEMORY).min()
+        self.blocks.values().map(|block| block.fresh_at + OUT_OF_BAND_MEMORY).min()
     }
 }
 
@@ -146,7 +146,7 @@ impl Messages {
             drop_copy(out.cx, DropReason::TableFull);
             return Err(CommandError::Busy);
         }
-        out.cx.timers.set_by(Timer::RepairMessages, now + DIRECT_MEMORY);
+        out.cx.timers.set_by(Timer::RepairMessages, now + OUT_OF_BAND_MEMORY);
         deliver(out.cx, Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
         Ok(true)
     }
@@ -192,15 +192,15 @@ mod tests {
     #[test]
     fn so_many_blocks_are_remembered_and_the_next_waits_until_one_is_forgotten() {
         let (mut taken, mut now) = (OutOfBand::default(), Time::ORIGIN);
-        for block in 0..MAX_DIRECT_BLOCKS as u64 {
+        for block in 0..MAX_OUT_OF_BAND_BLOCKS as u64 {
             assert!(taken.insert(id(1, block * BLOCK), now));
         }
         assert!(!taken.insert(id(2, 1), now));
         assert!(taken.insert(id(1, 1), now), "in a block that is there");
-        now = now + DIRECT_MEMORY - Duration::from_millis(1);
+        now = now + OUT_OF_BAND_MEMORY - Duration::from_millis(1);
         assert!(!taken.insert(id(2, 1), now));
-        assert_eq!(taken.next_end(), Some(Time::ORIGIN + DIRECT_MEMORY));
-        now = now + DIRECT_SWEEP;
+        assert_eq!(taken.next_end(), Some(Time::ORIGIN + OUT_OF_BAND_MEMORY));
+        now = now + OUT_OF_BAND_SWEEP;
         assert!(taken.insert(id(2, 1), now));
         assert_eq!(taken.size(), 1);
     }
@@ -208,12 +208,15 @@ mod tests {
     #[test]
     fn a_full_table_is_not_searched_at_every_call() {
         let (mut taken, now) = (OutOfBand::default(), Time::ORIGIN);
-        for block in 0..MAX_DIRECT_BLOCKS as u64 {
+        for block in 0..MAX_OUT_OF_BAND_BLOCKS as u64 {
             taken.insert(id(1, block * BLOCK), now);
         }
-        let soon = now + DIRECT_MEMORY - DIRECT_SWEEP / 2;
+        let soon = now + OUT_OF_BAND_MEMORY - OUT_OF_BAND_SWEEP / 2;
         assert!(!taken.insert(id(2, 1), soon), "searched in vain");
-        assert!(!taken.insert(id(2, 1), soon + DIRECT_SWEEP - Duration::from_millis(1)), "not searched again so soon");
-        assert!(taken.insert(id(2, 1), soon + DIRECT_SWEEP));
+        assert!(
+            !taken.insert(id(2, 1), soon + OUT_OF_BAND_SWEEP - Duration::from_millis(1)),
+            "not searched again so soon"
+        );
+        assert!(taken.insert(id(2, 1), soon + OUT_OF_BAND_SWEEP));
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::connectivity::Paths;
 use crate::detection::LocalHealth;
-use crate::doors::{DeliveryKind, Direct, LinkId};
+use crate::doors::{DeliveryKind, LinkId, OutOfBandBroadcast};
 use crate::envelope::{MessageId, Payload, Topic};
-use crate::limits::{LETTER_RETRY, MAX_FLOODED_PAYLOAD, SEND_TIMEOUT};
+use crate::limits::{DIRECT_RETRY, MAX_FLOODED_PAYLOAD, SEND_TIMEOUT};
 use crate::member::tests::record;
 use crate::member::{NodeId, Run, Status};
 use crate::observers::Observers;
@@ -90,8 +90,8 @@ fn payload(bytes: usize) -> Payload {
     Payload::new(&vec![7; bytes]).expect("not too large")
 }
 
-fn tell(number: u64) -> Letter {
-    Letter { number, purpose: Purpose::Tell { topic: topic() }, payload: payload(1) }
+fn tell(number: u64) -> DirectMessage {
+    DirectMessage { number, purpose: Purpose::Tell { topic: topic() }, payload: payload(1) }
 }
 
 fn send(lent: &mut Lent, messages: &mut Messages, to: &str) -> Option<Unlinked> {
@@ -117,14 +117,14 @@ fn a_direct_message_asks_for_a_link_and_is_given_up_without_one() {
     assert_eq!(refusals(&mut lent), [CommandError::NoLink { id }]);
     assert!(!messages.direct.is_any_for(Run(101)));
     assert_eq!(send(&mut lent, &mut messages, "n0"), None, "to itself a node needs none");
-    assert_eq!(lent.delivered(), [MessageId::letter(Run(100), 2)]);
+    assert_eq!(lent.delivered(), [MessageId::direct(Run(100), 2)]);
 }
 
 #[test]
 fn a_direct_message_that_waits_is_overdue_until_its_time_is_over() {
     let (mut lent, mut messages) = Lent::new();
     send(&mut lent, &mut messages, "n1");
-    lent.cx.now = Time::ORIGIN + LETTER_RETRY;
+    lent.cx.now = Time::ORIGIN + DIRECT_RETRY;
     let overdue = Overdue { receiver: Run(101), sent_since: None };
     assert_eq!(messages.direct.on_deadline(&mut lent.cx, 1), Some(overdue));
     assert!(refusals(&mut lent).is_empty());
@@ -151,7 +151,7 @@ fn a_repeated_direct_message_is_delivered_once_and_has_a_receipt_each_time() {
 #[test]
 fn a_request_is_answered_once() {
     let (mut lent, mut messages) = Lent::new();
-    let ask = Letter { purpose: Purpose::Ask { topic: topic(), within_ms: 500 }, ..tell(3) };
+    let ask = DirectMessage { purpose: Purpose::Ask { topic: topic(), within_ms: 500 }, ..tell(3) };
     messages.on_direct(&mut lent.out(), 2, LINK, &ask);
     let kinds: Vec<DeliveryKind> = lent
         .outputs()
@@ -159,7 +159,7 @@ fn a_request_is_answered_once() {
         .filter_map(|output| if let Output::Message(delivery) = output { Some(delivery.kind) } else { None })
         .collect();
     assert_eq!(kinds, [DeliveryKind::Request { within: Duration::from_millis(500) }]);
-    let request = MessageId::letter(Run(102), 3);
+    let request = MessageId::direct(Run(102), 3);
     let mut answer = || messages.command(&mut lent.out(), Command::Answer { ticket: 2, request, payload: payload(1) });
     assert_eq!((answer(), answer()), (Some(Unlinked { receiver: 2, number: 1 }), None));
     assert_eq!(refusals(&mut lent), [CommandError::NoSuchRequest { id: request }]);
@@ -212,7 +212,7 @@ fn of_a_broadcast_out_of_band_and_its_copy_in_a_packet_the_first_is_delivered() 
     let (mut lent, mut messages) = Lent::new();
     let out_of_band = |number| {
         let id = MessageId::broadcast(Run(102), number);
-        let direct = Direct { id, from: None, age: Duration::ZERO, topic: topic(), payload: payload(1) };
+        let direct = OutOfBandBroadcast { id, from: None, age: Duration::ZERO, topic: topic(), payload: payload(1) };
         Command::Deliver { ticket: 1, direct }
     };
     let packet = |number| Broadcast { run: Run(102), number, age_ms: 0, topic: topic(), payload: payload(1) };

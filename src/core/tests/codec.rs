@@ -18,9 +18,9 @@ use crate::member::tests::record;
 use crate::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};
 use crate::settings::Profile;
 use crate::wire::{
-    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, Echo, Header, Heartbeat, LeaderClaim, LeaderRenewal,
-    LeaseUpdate, Letter, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Purpose, Refusal, Seeking, Span,
-    Update, ViewPart, VoterRequest, VotersChanged, WantView,
+    Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, DirectMessage, Echo, Header, Heartbeat, LeaderClaim,
+    LeaderRenewal, LeaseUpdate, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Purpose, Refusal, Seeking,
+    Span, Update, ViewPart, VoterRequest, VotersChanged, WantView,
 };
 
 fn header() -> Header {
@@ -65,9 +65,9 @@ fn topic(name: &str) -> Topic {
     Topic::new(name).expect("a topic")
 }
 
-fn letter(purpose: Purpose) -> Message {
+fn direct(purpose: Purpose) -> Message {
     let payload = Payload::new(b"p").expect("small");
-    Message::Letter(Box::new(Letter { number: 300, purpose, payload }))
+    Message::Direct(Box::new(DirectMessage { number: 300, purpose, payload }))
 }
 
 fn changed(result: Result<Electorate, ChangeError>) -> Message {
@@ -203,9 +203,9 @@ pub(super) fn one_of_each() -> Vec<Message> {
         })),
         Message::HaveBroadcasts(vec![Span { run: Run(9), first: 1, last: 300 }]),
         Message::WantBroadcasts(vec![Span { run: Run(9), first: 2, last: 3 }]),
-        letter(Purpose::Tell { topic: topic("jobs") }),
-        letter(Purpose::Ask { topic: topic("health"), within_ms: 5_000 }),
-        letter(Purpose::Answer { to: 7 }),
+        direct(Purpose::Tell { topic: topic("jobs") }),
+        direct(Purpose::Ask { topic: topic("health"), within_ms: 5_000 }),
+        direct(Purpose::Answer { to: 7 }),
         Message::Receipt { number: 300 },
     ]
 }
@@ -387,7 +387,7 @@ fn numbers_and_spans_out_of_bounds_are_malformed() {
         reject(Message::HaveBroadcasts(vec![wrong]));
     }
     reject(Message::Receipt { number: 0 });
-    reject(letter(Purpose::Answer { to: 0 }));
+    reject(direct(Purpose::Answer { to: 0 }));
     let payload = Payload::new(b"").expect("small");
     reject(Message::Broadcast(Box::new(Broadcast { run: Run(0), number: 1, age_ms: 0, topic: topic("t"), payload })));
 }

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, Direct, Reply};
+use crate::doors::{Command, CommandError, OutOfBandBroadcast, Reply};
 use crate::envelope::{MessageId, Payload, Topic};
-use crate::limits::{BROADCAST_LIFE, DIRECT_MEMORY, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BLOCKS};
+use crate::limits::{BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_OUT_OF_BAND_BLOCKS, OUT_OF_BAND_MEMORY};
 use crate::member::{NodeId, Run, Status};
 use crate::settings::Profile;
 
 /// A process that nobody has in view.
 const STRANGER: Run = Run(0xbad);
 
-fn direct(id: MessageId, from: Option<NodeId>, age: Duration) -> Direct {
+fn direct(id: MessageId, from: Option<NodeId>, age: Duration) -> OutOfBandBroadcast {
     let (topic, payload) = (Topic::new("t").expect("a topic"), Payload::new(b"x").expect("small"));
-    Direct { id, from, age, topic, payload }
+    OutOfBandBroadcast { id, from, age, topic, payload }
 }
 
 /// Brings a broadcast to a node by a call; its answer.
-fn bring(net: &mut Net, node: usize, direct: Direct) -> Reply {
+fn bring(net: &mut Net, node: usize, direct: OutOfBandBroadcast) -> Reply {
     net.command(node, Command::Deliver { ticket: 9, direct });
     net.nodes[node].replies.pop().expect("an answer at once")
 }
@@ -120,7 +120,7 @@ fn what_has_no_number_of_a_broadcast_is_refused() {
     let mut net = Net::cluster(Profile::Local, 1);
     let too_large = MessageId { run: STRANGER, sequence: (MessageId::MAX_NUMBER + 1) * 2 };
     let last = MessageId { run: STRANGER, sequence: u64::MAX - 1 };
-    for id in [MessageId::broadcast(STRANGER, 0), MessageId::letter(STRANGER, 1), too_large, last] {
+    for id in [MessageId::broadcast(STRANGER, 0), MessageId::direct(STRANGER, 1), too_large, last] {
         assert_eq!(
             bring(&mut net, 0, direct(id, None, Duration::ZERO)),
             Reply::Refused(CommandError::NoBroadcast { id })
@@ -161,14 +161,14 @@ fn who_looks_for_its_cluster_in_vain_hears_calls_and_who_leaves_does_not() {
 #[test]
 fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of() {
     let mut net = Net::cluster(Profile::Local, 1);
-    for block in 0..MAX_DIRECT_BLOCKS as u64 {
+    for block in 0..MAX_OUT_OF_BAND_BLOCKS as u64 {
         assert_eq!(bring_number(&mut net, 0, STRANGER, block * 64 + 1), NEW);
     }
     let before = net.nodes[0].messages.len();
     assert_eq!(bring_number(&mut net, 0, Run(1), 1), Reply::Refused(CommandError::Busy));
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), 1);
     assert_eq!(net.nodes[0].messages.len(), before, "nothing was delivered that would not be recognised again");
-    net.run(DIRECT_MEMORY - ms(10));
+    net.run(OUT_OF_BAND_MEMORY - ms(10));
     assert_eq!(bring_number(&mut net, 0, STRANGER, 1), KNOWN, "still");
     net.run(ms(20));
     assert_eq!(net.nodes[0].core.sizes().messages, 0, "all is forgotten, although nobody called");
@@ -184,7 +184,7 @@ fn all_calls_together_have_the_allowance_of_one_member() {
     for number in 1..=most as u64 {
         // However many runs are named.
         let id = MessageId::broadcast(Run(0xbad + number % 7), number);
-        assert_eq!(bring(&mut net, 1, Direct { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
+        assert_eq!(bring(&mut net, 1, OutOfBandBroadcast { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
     }
     assert_eq!(bring_number(&mut net, 1, STRANGER, 5_000), Reply::Refused(CommandError::Busy));
     assert_eq!(net.nodes[1].core.counters().dropped(DropReason::RateLimited), 1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, MAX_OPEN_REQUESTS_PER_MEMBER};
+use crate::limits::{DIRECT_RETRY, MAX_OPEN_REQUESTS_PER_MEMBER, SENDS_INTO_SILENCE};
 use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -204,7 +204,7 @@ fn a_message_takes_another_link_if_nothing_comes_by_the_one_that_stands() {
         net.strand_links(0, 1);
         send(&mut net, 0, 1);
         let took = net.run_until(SECOND * 5, "delivered", |net| is_delivered(net, 0));
-        assert!(took <= LETTER_RETRY * LETTERS_INTO_SILENCE + ms(100), "{took:?}");
+        assert!(took <= DIRECT_RETRY * SENDS_INTO_SILENCE + ms(100), "{took:?}");
         assert_eq!(net.nodes[1].messages.len(), round, "once");
         assert_eq!(net.nodes[0].core.open_links(), 2);
         net.run(SECOND * 20);

@@ -53,7 +53,7 @@ fn linked_with_short_memory(n: usize) -> Net {
 
 // "Every command is answered": what was sent may have arrived, and no answer can come from a process that is forgotten.
 #[test]
-fn letters_and_requests_that_were_sent_before_a_long_sleep_end() {
+fn direct_messages_and_requests_that_were_sent_before_a_long_sleep_end() {
     let mut net = linked_with_short_memory(4);
     send(&mut net, 3, "n0", b"a letter");
     ask(&mut net, 3, "n1", Duration::from_secs(30));

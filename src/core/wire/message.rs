@@ -8,8 +8,8 @@ use crate::election::{ElectionMessage, ElectorateReport};
 use crate::limits::MAX_REFERRALS;
 use crate::member::{NodeId, Record, Run, Status};
 use crate::wire::{
-    Broadcast, ChangeVoters, Confirmation, Heartbeat, LeaderClaim, LeaderRenewal, LeaseUpdate, Letter, Nonce, Refusal,
-    Seeking, Span, Update, ViewPart, VotersChanged, WantView,
+    Broadcast, ChangeVoters, Confirmation, DirectMessage, Heartbeat, LeaderClaim, LeaderRenewal, LeaseUpdate, Nonce,
+    Refusal, Seeking, Span, Update, ViewPart, VotersChanged, WantView,
 };
 
 /// The messages of the protocol. Variants are only ever appended.
@@ -238,10 +238,10 @@ pub enum Message {
     /// Asks for those of these broadcasts that the receiver holds. Answered with [`Message::Broadcast`].
     WantBroadcasts(Vec<Span>),
     /// A message of the sender's program to the receiver's, over links only. Answered with [`Message::Receipt`].
-    Letter(Box<Letter>),
-    /// Confirms that the sender has received a letter.
+    Direct(Box<DirectMessage>),
+    /// Confirms that the sender has received a direct message.
     Receipt {
-        /// The number of the letter.
+        /// The number of the message.
         number: u64,
     },
 }

@@ -47,6 +47,6 @@ pub use leading::{
 };
 pub use message::Message;
 pub use packet::{Packet, PacketBuilder};
-pub use parcel::{Broadcast, Letter, Purpose, Span};
+pub use parcel::{Broadcast, DirectMessage, Purpose, Span};
 pub(super) use raw::RawRecord;
 pub(super) use read::{Messages, RawUpdate, Read, read};

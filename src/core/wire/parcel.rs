@@ -32,18 +32,18 @@ pub struct Span {
     pub last: u64,
 }
 
-/// A message to one node, see [`Message::Letter`](super::Message::Letter).
+/// A direct message: to one node, see [`Message::Direct`](super::Message::Direct).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
-    /// The number of the letter, counted by the sender from 1 over all receivers.
+pub struct DirectMessage {
+    /// The number of the message, counted by the sender from 1 over all receivers.
     pub number: u64,
-    /// The purpose of the letter.
+    /// The purpose of the message.
     pub purpose: Purpose,
     /// The payload.
     pub payload: Payload,
 }
 
-/// The purpose of a letter.
+/// The purpose of a direct message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// A message without an answer.
@@ -60,7 +60,7 @@ pub enum Purpose {
     },
     /// The answer to a request.
     Answer {
-        /// The number of the request's letter.
+        /// The number of the request.
         to: u64,
     },
 }
@@ -71,7 +71,7 @@ impl Broadcast {
     }
 }
 
-impl Letter {
+impl DirectMessage {
     pub(super) fn is_well_formed(&self) -> bool {
         let is_answerable = match self.purpose {
             Purpose::Answer { to } => is_number(to),

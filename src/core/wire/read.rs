@@ -242,7 +242,7 @@ fn is_well_formed(message: &Message) -> bool {
         Message::ElectorateReport(founded) => founded.descent.is_well_formed(),
         Message::Broadcast(broadcast) => broadcast.is_well_formed(),
         Message::HaveBroadcasts(spans) | Message::WantBroadcasts(spans) => are_spans(spans),
-        Message::Letter(letter) => letter.is_well_formed(),
+        Message::Direct(message) => message.is_well_formed(),
         Message::Receipt { number } => is_number(*number),
         Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
         _ => true,

@@ -140,8 +140,8 @@ impl Core {
             (Message::WantBroadcasts(spans), Some(_)) => {
                 answer.owed.wants.extend(spans.iter().take(MAX_WANTS - answer.owed.wants.len()));
             }
-            (Message::Letter(letter), Some(slot)) => {
-                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &letter);
+            (Message::Direct(message), Some(slot)) => {
+                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &message);
             }
             (Message::Receipt { number }, Some(slot)) => {
                 self.messages.direct.on_receipt(&mut outbox!(self), slot, number);

@@ -112,7 +112,7 @@ impl Core {
             Timer::Walk => self.walk(),
             Timer::Spread => self.spread(),
             Timer::RepairMessages => self.repair_messages(),
-            Timer::Letter(number) => self.tend_letter(number),
+            Timer::DirectMessage(number) => self.on_direct_deadline(number),
         }
     }
 

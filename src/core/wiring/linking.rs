@@ -392,7 +392,7 @@ impl Core {
     }
 
     /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon: either of the
-    /// two may end before any of its observers has a link to it again. Letters do not wait for a pause.
+    /// two may end before any of its observers has a link to it again. Direct messages do not wait for a pause.
     fn link_anew(&mut self, slot: Slot, why: Parting) {
         let run = self.view.record(slot).run;
         let (scene, is_urgent) = (self.link_scene(slot), self.messages.direct.is_any_for(run));

@@ -6,7 +6,7 @@
 use crate::Core;
 use crate::dissemination::LeaseUpdates;
 use crate::doors::Command;
-use crate::limits::{LETTER_RETRY, LETTERS_INTO_SILENCE, SPREAD_PACKETS};
+use crate::limits::{DIRECT_RETRY, SENDS_INTO_SILENCE, SPREAD_PACKETS};
 use crate::messages::{Overdue, Unlinked};
 use crate::view::Slot;
 use crate::wire::{LeaseUpdate, Span};
@@ -55,16 +55,16 @@ impl Core {
     }
 }
 
-/// Direct messages, which the wire and the driver's timers call letters.
+/// Direct messages.
 impl Core {
     /// Acts on the deadline of a direct message: has it sent again, over another link if nothing comes by this one.
-    pub(crate) fn tend_letter(&mut self, number: u64) {
+    pub(crate) fn on_direct_deadline(&mut self, number: u64) {
         let Some(Overdue { receiver, sent_since }) = self.messages.direct.on_deadline(&mut self.cx, number) else {
             return;
         };
         if let Some(slot) = self.view.slot_of_run(receiver) {
             if let Some(since) = sent_since {
-                self.renew_silent_link(slot, since, LETTER_RETRY * LETTERS_INTO_SILENCE);
+                self.renew_silent_link(slot, since, DIRECT_RETRY * SENDS_INTO_SILENCE);
             }
             if !self.is_linked(receiver) {
                 self.ensure_link(slot);

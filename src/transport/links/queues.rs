@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn every_frame_that_the_core_makes_has_room() {
         const { assert!(MAX_FRAME_BYTES < MAX_LINK_BYTES && MAX_FRAME_BYTES < MAX_RECEIVED_BYTES) }
-        const { assert!(MAX_LINK_BYTES >= crate::core::limits::MAX_LETTERS_UNDER_WAY * MAX_FRAME_BYTES) }
+        const { assert!(MAX_LINK_BYTES >= crate::core::limits::MAX_DIRECT_UNDER_WAY * MAX_FRAME_BYTES) }
     }
 
     #[test]

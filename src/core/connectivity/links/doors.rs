@@ -38,7 +38,8 @@ pub(crate) enum Action {
     Reopening,
     /// An attempt failed. `is_first`: since a link stood, or ever.
     Failed { how: Failure, is_first: bool },
-    /// Nothing is heard over the link any more: letters that wait for an answer over it are sent again over the next one.
+    /// Nothing is heard over the link any more: direct messages that wait for an answer over it are sent again over
+    /// the next one.
     Silent,
     /// The link led to where one of the two is no more.
     Moved,

@@ -38,7 +38,7 @@ enum Flaw {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Letter {
+enum Delivery {
     /// An observer's link breaks.
     Break {
         to: usize,
@@ -90,9 +90,9 @@ struct World {
     /// Observers between whom and the subject no datagram passes.
     blocked: BTreeSet<usize>,
     watchers: Vec<Watcher>,
-    /// Letters to be delivered now, in order.
-    letters: Vec<Letter>,
-    later: BTreeMap<Time, Vec<Letter>>,
+    /// What is to be delivered now, in order.
+    deliveries: Vec<Delivery>,
+    later: BTreeMap<Time, Vec<Delivery>>,
     delays: u8,
     losses: u8,
 }
@@ -102,7 +102,7 @@ enum Event {
     Deliver,
     Delay,
     Lose,
-    /// All letters are read: time goes on until somebody wakes, or a late letter comes.
+    /// Everything is delivered: time goes on until somebody wakes, or a late delivery comes.
     TimeGoesOn,
 }
 
@@ -142,7 +142,7 @@ impl Rules {
         for step in steps {
             match step {
                 Step::Reopen => world.reopen(at),
-                Step::Probe => world.letters.push(Letter::Probe { from: at }),
+                Step::Probe => world.deliveries.push(Delivery::Probe { from: at }),
                 Step::Doubt => {}
                 Step::Wait(pause) => world.watchers[at].wake_at = Some(world.now + pause),
                 Step::Refuted => self.note(|reached| reached.refutation = true),
@@ -161,7 +161,12 @@ impl Rules {
                         continue;
                     };
                     let is_sure = is_sure && self.flaw != Some(Flaw::SecretVerdict);
-                    world.letters.extend(others.into_iter().map(|to| Letter::Severed { to, from: at, age, is_sure }));
+                    world.deliveries.extend(others.into_iter().map(|to| Delivery::Severed {
+                        to,
+                        from: at,
+                        age,
+                        is_sure,
+                    }));
                 }
             }
         }
@@ -173,28 +178,28 @@ impl Rules {
         self.carry_out(world, at, steps);
     }
 
-    fn deliver(&self, world: &mut World, letter: Letter) {
-        match letter {
-            Letter::Break { to } => {
+    fn deliver(&self, world: &mut World, delivery: Delivery) {
+        match delivery {
+            Delivery::Break { to } => {
                 let watcher = &mut world.watchers[to];
                 watcher.crashes.open(SUBJECT, watcher.heard.0, CRASH_REVIEWS);
                 world.linked.remove(&to);
                 world.reopen(to);
             }
-            Letter::Refusal { to } => {
+            Delivery::Refusal { to } => {
                 world.watchers[to].crashes.refused(world.now, SUBJECT);
                 if self.flaw == Some(Flaw::HastyVerdict) {
                     return self.carry_out(world, to, vec![Step::Convict]);
                 }
                 self.investigate(world, to);
             }
-            Letter::Probe { from } => {
+            Delivery::Probe { from } => {
                 if world.is_alive && !world.blocked.contains(&from) {
                     world.sequence += 1;
-                    world.letters.push(Letter::Sign { to: from, sequence: world.sequence });
+                    world.deliveries.push(Delivery::Sign { to: from, sequence: world.sequence });
                 }
             }
-            Letter::Sign { to, sequence } => {
+            Delivery::Sign { to, sequence } => {
                 let watcher = &mut world.watchers[to];
                 // A packet takes a moment.
                 watcher.heard = (watcher.heard.0.max(sequence), Some(world.now + MOMENT));
@@ -205,10 +210,14 @@ impl Rules {
                     Audience::Askers(askers) => askers.into_iter().map(|run| run.0 as usize).collect(),
                 };
                 self.carry_out(world, to, steps);
-                world.letters.extend(told.into_iter().map(|other| Letter::Alive { to: other, from: to, sequence }));
+                world.deliveries.extend(told.into_iter().map(|other| Delivery::Alive {
+                    to: other,
+                    from: to,
+                    sequence,
+                }));
             }
-            Letter::Severed { to, from, age, is_sure } => self.severed(world, to, from, age, is_sure),
-            Letter::Alive { to, from, sequence } => {
+            Delivery::Severed { to, from, age, is_sure } => self.severed(world, to, from, age, is_sure),
+            Delivery::Alive { to, from, sequence } => {
                 let crashes = &mut world.watchers[to].crashes;
                 if let Some(steps) = crashes.told_alive(SUBJECT, run(from), sequence) {
                     self.carry_out(world, to, steps);
@@ -223,12 +232,12 @@ impl Rules {
         if watcher.heard.1.is_some_and(|heard| heard > now - age) {
             if self.flaw != Some(Flaw::SilentWitnesses) {
                 let sequence = watcher.heard.0;
-                world.letters.push(Letter::Alive { to: from, from: to, sequence });
+                world.deliveries.push(Delivery::Alive { to: from, from: to, sequence });
             }
             return;
         }
         if !watcher.crashes.is_refused(SUBJECT) {
-            world.letters.push(Letter::Probe { from: to });
+            world.deliveries.push(Delivery::Probe { from: to });
         }
         let is_due = watcher.last_hearsay_case.is_none_or(|last| now.since(last) >= CRASH_HEARSAY_INTERVAL);
         if !watcher.crashes.is_case(SUBJECT) && is_due {
@@ -250,10 +259,10 @@ impl Rules {
 impl World {
     /// Returns a world of observers whose links break after so many gaps; the link of one with `None` stands.
     fn new(is_alive: bool, refused_after: &[Option<u32>], (delays, losses): (u8, u8)) -> Self {
-        let mut later = BTreeMap::<Time, Vec<Letter>>::new();
+        let mut later = BTreeMap::<Time, Vec<Delivery>>::new();
         for (to, gaps) in refused_after.iter().enumerate() {
             if let Some(gaps) = gaps {
-                later.entry(START + GAP * *gaps).or_default().push(Letter::Break { to });
+                later.entry(START + GAP * *gaps).or_default().push(Delivery::Break { to });
             }
         }
         let watcher = Watcher { heard: (10, Some(START - GAP)), ..Watcher::default() };
@@ -264,7 +273,7 @@ impl World {
             linked: (0..refused_after.len()).collect(),
             blocked: BTreeSet::new(),
             watchers: vec![watcher; refused_after.len()],
-            letters: Vec::new(),
+            deliveries: Vec::new(),
             later,
             delays,
             losses,
@@ -273,12 +282,12 @@ impl World {
 
     /// Has an observer read a packet that the subject sent before it died so many gaps after the start.
     fn with_late_packet(mut self, to: usize, gaps: u32, sequence: u64) -> Self {
-        self.later.entry(START + GAP * gaps).or_default().push(Letter::Sign { to, sequence });
+        self.later.entry(START + GAP * gaps).or_default().push(Delivery::Sign { to, sequence });
         self
     }
 
     fn reopen(&mut self, at: usize) {
-        self.letters.push(Letter::Refusal { to: at });
+        self.deliveries.push(Delivery::Refusal { to: at });
     }
 
     fn next_time(&self) -> Option<Time> {
@@ -291,7 +300,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.letters.is_empty() && self.next_time().is_none()
+        self.deliveries.is_empty() && self.next_time().is_none()
     }
 }
 
@@ -307,15 +316,15 @@ impl Model for Rules {
         if world.is_convicted() {
             return;
         }
-        let Some(letter) = world.letters.first() else {
+        let Some(delivery) = world.deliveries.first() else {
             if world.next_time().is_some() {
                 events.push(Event::TimeGoesOn);
             }
             return;
         };
         events.push(Event::Deliver);
-        // The outcome of a link is no letter that could be lost.
-        let is_packet = !matches!(letter, Letter::Break { .. } | Letter::Refusal { .. });
+        // The outcome of a link is no delivery that could be lost.
+        let is_packet = !matches!(delivery, Delivery::Break { .. } | Delivery::Refusal { .. });
         if is_packet && world.delays > 0 {
             events.push(Event::Delay);
         }
@@ -328,16 +337,16 @@ impl Model for Rules {
         let mut world = last.clone();
         match event {
             Event::Deliver => {
-                let letter = world.letters.remove(0);
-                self.deliver(&mut world, letter);
+                let delivery = world.deliveries.remove(0);
+                self.deliver(&mut world, delivery);
             }
             Event::Delay => {
-                let letter = world.letters.remove(0);
+                let delivery = world.deliveries.remove(0);
                 world.delays -= 1;
-                world.later.entry(world.now + GAP).or_default().push(letter);
+                world.later.entry(world.now + GAP).or_default().push(delivery);
             }
             Event::Lose => {
-                world.letters.remove(0);
+                world.deliveries.remove(0);
                 world.losses -= 1;
             }
             Event::TimeGoesOn => {
@@ -350,7 +359,7 @@ impl Model for Rules {
                     }
                 }
                 let late = world.later.remove(&world.now).unwrap_or_default();
-                world.letters.extend(late);
+                world.deliveries.extend(late);
             }
         }
         Some(world)
@@ -376,8 +385,8 @@ fn explore(begin: Vec<World>, flaw: Option<Flaw>) -> (Option<&'static str>, Reac
     println!("{} states", checker.unique_state_count());
     let found = checker.discoveries().into_iter().next().map(|(property, path)| {
         for (world, event) in path.into_vec() {
-            let (at, letter) = (world.now.since(START), world.letters.first());
-            println!("{at:?} {event:?} {letter:?}");
+            let (at, delivery) = (world.now.since(START), world.deliveries.first());
+            println!("{at:?} {event:?} {delivery:?}");
         }
         property
     });

@@ -170,12 +170,12 @@ fn who_leaves_answers_its_own_programs_first() {
 }
 
 #[test]
-fn letters_that_are_repeated_are_delivered_once_and_acknowledged_again() {
+fn direct_messages_that_are_repeated_are_delivered_once_and_acknowledged_again() {
     let mut net = Net::linked(Profile::Local, 2);
     for n in 0..40 {
         send(&mut net, 0, "n1", &[n]);
     }
-    // The link breaks when the first letters have arrived, and their receipts have not: they are sent again over the
+    // The link breaks when the first messages have arrived, and their receipts have not: they are sent again over the
     // next.
     net.run_until(Duration::from_secs(1), "some arrive", |net| !net.nodes[1].messages.is_empty());
     assert!(net.nodes[0].replies.is_empty(), "no receipt yet");
@@ -189,10 +189,10 @@ fn letters_that_are_repeated_are_delivered_once_and_acknowledged_again() {
 }
 
 #[test]
-fn letters_and_requests_have_their_bounds() {
+fn direct_messages_and_requests_have_their_bounds() {
     let mut net = Net::linked(Profile::Local, 2);
     net.pause(1, true);
-    for _ in 0..MAX_LETTERS {
+    for _ in 0..MAX_DIRECT_MESSAGES {
         send(&mut net, 0, "n1", b"x");
     }
     assert!(net.nodes[0].replies.is_empty());
@@ -200,7 +200,7 @@ fn letters_and_requests_have_their_bounds() {
     assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::Busy)]);
     net.pause(1, false);
     net.run(Duration::from_secs(8));
-    assert_eq!(net.nodes[1].messages.len(), MAX_LETTERS);
+    assert_eq!(net.nodes[1].messages.len(), MAX_DIRECT_MESSAGES);
 
     let mut net = Net::linked(Profile::Local, 2);
     for _ in 0..=MAX_OPEN_REQUESTS_PER_MEMBER {
@@ -215,25 +215,25 @@ fn letters_and_requests_have_their_bounds() {
     assert_sums(&net);
 }
 
-/// Hands a node a letter over the link from another.
-pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, letter: &Letter) {
+/// Hands a node a direct message over the link from another.
+pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, message: &DirectMessage) {
     let core = &mut net.nodes[to].core;
     let slot = core.view.slot_of(from).expect("a member");
     let way = core.out().best_way(slot);
-    core.messages.on_direct(&mut outbox!(core), slot, way, letter);
+    core.messages.on_direct(&mut outbox!(core), slot, way, message);
     net.drain(to);
 }
 
 #[test]
-fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
+fn receipts_and_answers_count_only_from_the_process_that_the_message_went_to() {
     let mut net = Net::linked(Profile::Local, 3);
     net.pause(1, true);
     ask(&mut net, 0, "n1", Duration::from_secs(30));
     send(&mut net, 0, "n1", b"x");
     net.run(ms(50));
-    // The third numbers its letters as it likes, and names those of others.
+    // The third numbers its messages as it likes, and names those of others.
     for to in [1, 2] {
-        let answer = Letter { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"speaker") };
+        let answer = DirectMessage { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"speaker") };
         hand_in(&mut net, 0, "n2", &answer);
         let speaker = net.nodes[0].core.view.slot_of("n2").expect("a member");
         let core = &mut net.nodes[0].core;
@@ -250,24 +250,24 @@ fn receipts_and_answers_count_only_from_the_process_that_the_letter_went_to() {
 }
 
 #[test]
-fn few_letters_are_under_way_to_one_node_and_what_has_arrived_takes_no_room() {
+fn few_direct_messages_are_under_way_to_one_node_and_what_has_arrived_takes_no_room() {
     let mut net = Net::linked(Profile::Local, 2);
     let before = net.nodes[0].core.counters().frames_sent;
-    for _ in 0..3 * MAX_LETTERS_UNDER_WAY {
+    for _ in 0..3 * MAX_DIRECT_UNDER_WAY {
         send(&mut net, 0, "n1", b"x");
     }
     let frames = net.nodes[0].core.counters().frames_sent - before;
-    assert_eq!(frames as usize, MAX_LETTERS_UNDER_WAY, "the others wait for receipts");
+    assert_eq!(frames as usize, MAX_DIRECT_UNDER_WAY, "the others wait for receipts");
     net.run(Duration::from_secs(1));
     let largest = vec![0; MAX_PAYLOAD_BYTES];
-    let most = MAX_LETTER_BYTES / MAX_PAYLOAD_BYTES;
+    let most = MAX_DIRECT_BYTES / MAX_PAYLOAD_BYTES;
     for _ in 0..2 {
         for _ in 0..most {
             send(&mut net, 0, "n1", &largest);
         }
         net.run(Duration::from_secs(3));
     }
-    assert_eq!(net.nodes[0].replies.len(), 3 * MAX_LETTERS_UNDER_WAY + 2 * most);
+    assert_eq!(net.nodes[0].replies.len(), 3 * MAX_DIRECT_UNDER_WAY + 2 * most);
     assert!(net.nodes[0].replies.iter().all(|reply| matches!(reply, Reply::Delivered { .. })));
     assert_sums(&net);
 }
@@ -283,32 +283,33 @@ fn nobody_says_anything_to_a_node_in_its_own_name() {
 }
 
 #[test]
-fn letters_beyond_the_allowance_of_their_sender_are_not_taken_until_it_has_a_new_one() {
+fn direct_messages_beyond_the_allowance_of_their_sender_are_not_taken_until_it_has_a_new_one() {
     let mut net = Net::linked(Profile::Local, 3);
     let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
     let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
-    let letter = |number| Letter { number, purpose: Purpose::Tell { topic: topic("t") }, payload: largest.clone() };
+    let message =
+        |number| DirectMessage { number, purpose: Purpose::Tell { topic: topic("t") }, payload: largest.clone() };
     for number in 1..=most + 1 {
-        hand_in(&mut net, 0, "n1", &letter(number));
+        hand_in(&mut net, 0, "n1", &message(number));
     }
     net.run(ms(1));
     assert_eq!(net.nodes[0].messages.len() as u64, most);
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::RateLimited), 1);
-    hand_in(&mut net, 0, "n2", &letter(1));
+    hand_in(&mut net, 0, "n2", &message(1));
     // The core's own clock is that of its last input.
     net.run(ALLOWANCE_INTERVAL * 2);
     assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "another member has its own");
-    hand_in(&mut net, 0, "n1", &letter(most + 1));
+    hand_in(&mut net, 0, "n1", &message(most + 1));
     net.run(ms(1));
     assert_eq!(net.nodes[0].messages.len() as u64, most + 2, "it was not taken for seen");
     assert_sums(&net);
 }
 
 #[test]
-fn a_letter_in_a_datagram_is_not_taken() {
+fn a_direct_message_in_a_datagram_is_not_taken() {
     let mut net = Net::linked(Profile::Local, 2);
-    let letter = Letter { number: 1, purpose: Purpose::Tell { topic: topic("t") }, payload: payload(b"x") };
-    forge(&mut net, 0, 1, &[Message::Letter(Box::new(letter))]);
+    let message = DirectMessage { number: 1, purpose: Purpose::Tell { topic: topic("t") }, payload: payload(b"x") };
+    forge(&mut net, 0, 1, &[Message::Direct(Box::new(message))]);
     assert!(net.nodes[1].messages.is_empty());
     assert_sums(&net);
 }

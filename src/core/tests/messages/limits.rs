@@ -23,8 +23,8 @@ fn wanted(messages: &[Message]) -> u64 {
     messages.iter().map(of).sum()
 }
 
-fn question(number: u64, within_ms: u32) -> Letter {
-    Letter { number, purpose: Purpose::Ask { topic: topic("q"), within_ms }, payload: payload(b"?") }
+fn question(number: u64, within_ms: u32) -> DirectMessage {
+    DirectMessage { number, purpose: Purpose::Ask { topic: topic("q"), within_ms }, payload: payload(b"?") }
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn payloads_that_wait_for_receipts_have_a_bound_of_their_own() {
     let mut net = Net::linked(Profile::Local, 2);
     net.pause(1, true);
     let largest = vec![7; MAX_PAYLOAD_BYTES];
-    for _ in 0..MAX_LETTER_BYTES / MAX_PAYLOAD_BYTES {
+    for _ in 0..MAX_DIRECT_BYTES / MAX_PAYLOAD_BYTES {
         send(&mut net, 0, "n1", &largest);
     }
     assert!(net.nodes[0].replies.is_empty());
@@ -190,7 +190,7 @@ fn an_answer_to_what_asked_nothing_is_nobodys() {
     net.pause(1, true);
     send(&mut net, 0, "n1", b"x");
     net.run(ms(50));
-    let answer = Letter { number: 70, purpose: Purpose::Answer { to: 1 }, payload: payload(b"?") };
+    let answer = DirectMessage { number: 70, purpose: Purpose::Answer { to: 1 }, payload: payload(b"?") };
     hand_in(&mut net, 0, "n1", &answer);
     assert!(net.nodes[0].replies.is_empty());
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unasked), 1);

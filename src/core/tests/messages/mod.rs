@@ -13,14 +13,14 @@ use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::limits::{
-    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES,
-    MAX_KEPT_OWN_BYTES, MAX_LETTER_BYTES, MAX_LETTERS, MAX_LETTERS_UNDER_WAY, MAX_OPEN_REQUESTS_PER_MEMBER,
+    ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BYTES, MAX_DIRECT_MESSAGES,
+    MAX_DIRECT_UNDER_WAY, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_OPEN_REQUESTS_PER_MEMBER,
     MAX_ORIGINS, MAX_PAYLOAD_BYTES, MAX_SPANS, MAX_UNSPREAD, MESSAGE_WINDOW, ORIGIN_MEMORY, REPAIR_PACKETS,
     SEND_TIMEOUT, SPREAD_PACKETS,
 };
 use crate::member::{Run, Status};
 use crate::settings::Profile;
-use crate::wire::{Broadcast, Header, Letter, Message, Packet, PacketBuilder, Purpose, Span};
+use crate::wire::{Broadcast, DirectMessage, Header, Message, Packet, PacketBuilder, Purpose, Span};
 
 fn topic(name: &str) -> Topic {
     Topic::new(name).expect("a topic")

@@ -34,11 +34,11 @@ const TIMING: LeaseTiming =
 const STEP: Duration = Duration::from_millis(250);
 
 use rules::{Reached, Rules};
-use world::{Event, Letter, World, born, id};
+use world::{Envelope, Event, World, born, id};
 
-fn is_of_standing(letter: &Letter) -> bool {
+fn is_of_standing(envelope: &Envelope) -> bool {
     matches!(
-        letter.word.body,
+        envelope.word.body,
         Body::Query { .. } | Body::QueryReply { .. } | Body::PreVote { .. } | Body::PreVoteReply { .. }
     )
 }
@@ -49,8 +49,8 @@ fn two_stand_at_once(flaw: Option<Flaw>) -> World {
     // A candidate that hears of the other one in time gives way.
     for (candidate, other) in [(0, 1), (1, 0)] {
         world.wake(candidate);
-        world.let_through(|letter| is_of_standing(letter) && letter.to != other && letter.from != other);
-        world.letters.retain(|letter| !is_of_standing(letter));
+        world.let_through(|envelope| is_of_standing(envelope) && envelope.to != other && envelope.from != other);
+        world.envelopes.retain(|envelope| !is_of_standing(envelope));
     }
     assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(1)));
     world
@@ -60,10 +60,10 @@ fn two_stand_at_once(flaw: Option<Flaw>) -> World {
 fn one_stands_after_another(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.wake(0);
-    world.let_through(|letter| is_of_standing(letter) || letter.to == 2);
+    world.let_through(|envelope| is_of_standing(envelope) || envelope.to == 2);
     world.nodes[1].election = born(1, world.nodes[1].disk.clone(), world.now, flaw);
     world.drain(1);
-    world.letters.retain(|letter| letter.to != 1);
+    world.envelopes.retain(|envelope| envelope.to != 1);
     world.wake(1);
     world.let_through(is_of_standing);
     assert_eq!((world.nodes[0].election.term(), world.nodes[1].election.term()), (Term(1), Term(2)));
@@ -74,9 +74,9 @@ fn one_stands_after_another(flaw: Option<Flaw>) -> World {
 fn led_without_the_third(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.wake(0);
-    world.let_through(|letter| letter.to != 1 && letter.from != 1);
+    world.let_through(|envelope| envelope.to != 1 && envelope.from != 1);
     assert_eq!(world.claims(), 1);
-    world.letters.clear();
+    world.envelopes.clear();
     world
 }
 
@@ -86,10 +86,10 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     let mut world = led_without_the_third(flaw);
     world.now = world.now + TIMING.lease_duration + STEP;
     world.wake(2);
-    world.let_through(|letter| {
-        letter.from != 0 && letter.to != 0 && !matches!(letter.word.body, Body::VoteReply { .. })
+    world.let_through(|envelope| {
+        envelope.from != 0 && envelope.to != 0 && !matches!(envelope.word.body, Body::VoteReply { .. })
     });
-    world.letters.retain(|letter| matches!(letter.word.body, Body::VoteReply { .. }));
+    world.envelopes.retain(|envelope| matches!(envelope.word.body, Body::VoteReply { .. }));
     assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
     world
 }
@@ -98,8 +98,8 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
 fn led_and_one_more(flaw: Option<Flaw>) -> World {
     let mut world = World::formed_and_one_more(flaw);
     world.wake(0);
-    world.let_through(|letter| letter.to != 1 && letter.from != 1);
-    world.letters.clear();
+    world.let_through(|envelope| envelope.to != 1 && envelope.from != 1);
+    world.envelopes.clear();
     assert_eq!(world.claims(), 1);
     world
 }
@@ -109,8 +109,8 @@ fn led_and_one_more(flaw: Option<Flaw>) -> World {
 fn about_to_recover(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77));
-    world.let_through(|letter| matches!(letter.word.body, Body::Roster(_)));
-    world.letters.clear();
+    world.let_through(|envelope| matches!(envelope.word.body, Body::Roster(_)));
+    world.envelopes.clear();
     world.now = world.now + IDENTITY_TIMEOUT;
     world
 }
@@ -139,9 +139,9 @@ fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
         let from = if rng.random_range(0..=eagerness) > 0 && !busy.is_empty() { &busy } else { &events };
         let Some(event) = from.get(rng.random_range(0..from.len().max(1))) else { break };
         world = rules.next_state(&world, *event).expect("it is possible");
-        if world.letters.len() > 24 {
-            let lost = rng.random_range(0..world.letters.len());
-            world.letters.remove(lost);
+        if world.envelopes.len() > 24 {
+            let lost = rng.random_range(0..world.envelopes.len());
+            world.envelopes.remove(lost);
         }
         if let Some(broken) = rules.properties().iter().find(|property| !(property.condition)(rules, &world)) {
             return Some(broken.name);

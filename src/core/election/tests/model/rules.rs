@@ -66,7 +66,7 @@ impl Model for Rules {
     }
 
     fn actions(&self, world: &World, events: &mut Vec<Event>) {
-        for at in 0..world.letters.len() {
+        for at in 0..world.envelopes.len() {
             events.push(Event::Deliver(at));
             if world.repeats > 0 {
                 events.push(Event::DeliverAndKeep(at));
@@ -150,7 +150,7 @@ impl Model for Rules {
         }
         world.check();
         if self.is_sorted {
-            world.letters.sort_by_cached_key(hash_of);
+            world.envelopes.sort_by_cached_key(hash_of);
         }
         let mut reached = self.reached.lock().expect("nobody panics with it");
         *reached = reached.or(world.reached());

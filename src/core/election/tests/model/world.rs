@@ -12,7 +12,7 @@ fn place(id: &NodeId) -> usize {
 
 /// A word under way. Equal words are one: a word that is repeated anyway tells nothing new.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Letter {
+pub(super) struct Envelope {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) word: ElectionMessage,
@@ -32,7 +32,7 @@ pub(super) struct Node {
 pub(super) struct World {
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
-    pub(super) letters: Vec<Letter>,
+    pub(super) envelopes: Vec<Envelope>,
     pub(super) members: Vec<NodeId>,
     pub(super) leaders: BTreeMap<Term, usize>,
     /// Terms in which somebody had a claim.
@@ -98,7 +98,7 @@ impl World {
         Self {
             now,
             nodes: (0..VOTERS).map(node).collect(),
-            letters: Vec::new(),
+            envelopes: Vec::new(),
             members: Vec::new(),
             leaders: BTreeMap::new(),
             claimed: BTreeSet::new(),
@@ -181,14 +181,14 @@ impl World {
         if let Some(term) = says {
             self.nodes[from].spoken = self.nodes[from].spoken.max(term);
         }
-        let letter = Letter { from, to, word };
-        if !self.letters.contains(&letter) {
-            self.letters.push(letter);
+        let envelope = Envelope { from, to, word };
+        if !self.envelopes.contains(&envelope) {
+            self.envelopes.push(envelope);
         }
     }
 
     pub(super) fn deliver(&mut self, at: usize, keep: bool) {
-        let Letter { from, to, word } = if keep { self.letters[at].clone() } else { self.letters.remove(at) };
+        let Envelope { from, to, word } = if keep { self.envelopes[at].clone() } else { self.envelopes.remove(at) };
         self.with(to, |election, context| election.receive(context, &id(from), word));
     }
 
@@ -242,11 +242,11 @@ impl World {
     }
 
     /// Lets words through, first come first served, until there are none of this kind.
-    pub(super) fn let_through(&mut self, is_such: impl Fn(&Letter) -> bool) {
+    pub(super) fn let_through(&mut self, is_such: impl Fn(&Envelope) -> bool) {
         loop {
             if let Some(node) = (0..self.nodes.len()).find(|node| !self.nodes[*node].writing.is_empty()) {
                 self.store(node);
-            } else if let Some(at) = self.letters.iter().position(&is_such) {
+            } else if let Some(at) = self.envelopes.iter().position(&is_such) {
                 self.deliver(at, false);
             } else {
                 return;
