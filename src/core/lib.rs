@@ -247,7 +247,7 @@ impl Core {
         self.messages.direct.give_up_all(&mut self.cx);
         self.tell_lead(Lead::part_from_voters);
         self.drop_links();
-        self.paths.hang_up_all(&mut self.cx);
+        self.paths.close_bootstraps(&mut self.cx);
         self.joiner.end();
         self.cx.phase = Phase::Stopped;
         self.cx.timers.clear();

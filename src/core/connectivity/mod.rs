@@ -5,13 +5,13 @@
 //! | one connection between two observers: opened, kept, closed | `links` |
 //! | connections that prove nothing yet | `unproven` |
 //! | where datagrams do not pass: members by their links | `fallback` |
-//! | the same for strangers, who have no link: calls | `calls` |
+//! | the same for strangers, who have no link: bootstrap links | `bootstrap` |
 //!
 //! Owns: every [`LinkId`](super::LinkId) and what it leads to.
 //!
 //! Must not know: what travels by a link, or what its breaking means for the member behind it (see `detection`).
 
-mod calls;
+mod bootstrap;
 mod fallback;
 pub(crate) mod links;
 mod unproven;
@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::counters::DropReason;
 use crate::doors::Output;
 use crate::member::Run;
-use calls::Calls;
+use bootstrap::BootstrapLinks;
 use fallback::Fallbacks;
 use links::{Action, Links};
 use unproven::UnprovenLinks;
@@ -37,18 +37,18 @@ pub(crate) struct Paths {
     pub(crate) links: Links,
     pub(crate) unproven: UnprovenLinks,
     pub(crate) fallbacks: Fallbacks,
-    pub(crate) calls: Calls,
-    /// Addresses that were called in vain, until whoever is interested has heard of it.
+    pub(crate) bootstrap: BootstrapLinks,
+    /// Addresses to which a bootstrap link was opened in vain, until whoever is interested has heard of it.
     unreached: Vec<SocketAddr>,
 }
 
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        let (links, unproven, fallbacks, calls) = Default::default();
-        Self { rng, links, unproven, fallbacks, calls, unreached: Vec::new() }
+        let (links, unproven, fallbacks, bootstrap) = Default::default();
+        Self { rng, links, unproven, fallbacks, bootstrap, unreached: Vec::new() }
     }
 
-    /// Takes out the addresses that were called in vain.
+    /// Takes out the addresses to which a bootstrap link was opened in vain.
     pub(crate) fn take_unreached(&mut self) -> Vec<SocketAddr> {
         std::mem::take(&mut self.unreached)
     }

@@ -2,11 +2,11 @@
 //!
 //! A member whose advertised address is dead connects as well, and must not stay Up by that. So a connection that a member
 //! opened is its link only once its address has echoed a nonce of this node while the connection waited: the member is asked
-//! there, by datagram and, where datagrams may not pass, by a call.
+//! there, by datagram and, where datagrams may not pass, by a bootstrap link.
 //!
 //! ```text
 //! opener ── connects, greets ──▶ acceptor          an unproven link
-//! opener ◀── Probe, or a call, to the record's address ── acceptor
+//! opener ◀── Probe, or a bootstrap link, to the record's address ── acceptor
 //! opener ── Ack ──▶ acceptor                       proven: it is the member's link, and greeted in turn
 //! ```
 //!
@@ -122,16 +122,16 @@ impl Paths {
         asked
     }
 
-    /// Returns true if the member's address is to be called, too: datagrams may not pass, since no answer has come for as
-    /// long as several may be lost.
-    pub(crate) fn must_call_unproven(&self, now: Time, since: Time) -> bool {
+    /// Returns true if a bootstrap link to the member's address is wanted, too: datagrams may not pass, since no
+    /// answer has come for as long as several may be lost.
+    pub(crate) fn must_bootstrap_unproven(&self, now: Time, since: Time) -> bool {
         self.are_datagrams_in_doubt() || now.since(since) >= UNPROVEN_PATIENCE
     }
 
-    /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a call to or from a
-    /// stranger is connected.
+    /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a bootstrap link is
+    /// connected.
     pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
-        self.calls.is_any_connected() || self.fallbacks.certain().next().is_some()
+        self.bootstrap.is_any_connected() || self.fallbacks.certain().next().is_some()
     }
 
     /// Takes the unproven link in a member's name, which has proven its address.

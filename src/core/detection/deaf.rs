@@ -27,8 +27,8 @@
 //! anybody, it hears the quick ones all the time. A quick node whose neighbours are all slow hears them rarely.
 //!
 //! Invariants:
-//! - The accused members are told, again and again, and called: their refutations are what a node that hears again
-//!   learns first, also where datagrams do not pass and TCP does.
+//! - The accused members are told, again and again, by bootstrap links as well: their refutations are what a node
+//!   that hears again learns first, also where datagrams do not pass and TCP does.
 //! - A node that hears again accuses no member before three new probes stayed unanswered.
 //!
 //! Must not know: why nothing gets through.

@@ -20,7 +20,8 @@ use super::contact::Contacts;
 use crate::context::Context;
 use crate::doors::{Notice, Output};
 use crate::limits::{
-    CALL_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES, SEEDS_ASKED_ALONE,
+    BOOTSTRAP_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES,
+    SEEDS_ASKED_ALONE,
 };
 use crate::member::{NodeId, Run, Status};
 use crate::packet::Outbox;
@@ -227,21 +228,21 @@ impl Reunion {
         if let Some(Met { id, address, others }) = self.met.take().filter(|met| met.others > 0) {
             out.cx.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
         }
-        let (seeds, called) = self.next_missing_seeds(out.cx, out.view);
+        let (seeds, bootstrapped) = self.next_missing_seeds(out.cx, out.view);
         for seed in seeds {
             out.ask_who(seed);
         }
-        if let Some(seed) = called {
-            out.call(seed);
+        if let Some(seed) = bootstrapped {
+            out.open_bootstrap(seed);
         }
         if self.has_seeds() {
             out.cx.output(Output::ResolveSeeds);
         }
         for slot in self.next_lost(out.view) {
             look_for(out, slot);
-            if self.next_seed.is_multiple_of(CALL_ONE_IN) {
+            if self.next_seed.is_multiple_of(BOOTSTRAP_ONE_IN) {
                 let address = out.view.record(slot).address;
-                out.call(address);
+                out.open_bootstrap(address);
             }
         }
     }
@@ -268,7 +269,7 @@ impl Reunion {
     }
 
     /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: what is asked of one may be
-    /// lost. Also the one that is to be called as well: each is, every so many turns of its own.
+    /// lost. Also the one that is asked by a bootstrap link as well: each is, every so many turns of its own.
     fn next_missing_seeds(&mut self, cx: &Context, view: &View) -> (Vec<SocketAddr>, Option<SocketAddr>) {
         self.next_seed = self.next_seed.wrapping_add(1);
         let mut missing = self.all_missing_seeds(cx, view);
@@ -285,9 +286,9 @@ impl Reunion {
         let kinds = missing.len().max(1);
         missing.rotate_left(turn % kinds);
         missing.truncate(if view.live().is_empty() { SEEDS_ASKED_ALONE } else { 1 });
-        let is_called = (turn / kinds).is_multiple_of(CALL_ONE_IN);
-        let called = missing.first().copied().filter(|seed| is_called && !self.is_mine(*seed));
-        (missing, called)
+        let is_bootstrapped = (turn / kinds).is_multiple_of(BOOTSTRAP_ONE_IN);
+        let bootstrapped = missing.first().copied().filter(|seed| is_bootstrapped && !self.is_mine(*seed));
+        (missing, bootstrapped)
     }
 
     /// Returns the addresses of the seeds that are not Up.

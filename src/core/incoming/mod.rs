@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | `Probe` | `Ack`; beside it a `Probe`, while the asker's address is unproven; a stranger's with `WhoAreYou` | an `Ack` is not answered, and proves the address; to an unproven one goes one answer in [`ANSWER_INTERVAL`] |
 //! | `WhoAreYou` | a member's: `IAm`; a stranger's: `WhoAreYou` with its nonce, then `IAm` | `IAm` is answered by what must be refuted alone; a stranger is asked once in [`QUESTION_INTERVAL`], by a joiner with an empty disk once in [`FINDER_INTERVAL`]; missing voters are asked on a timer |
-//! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each call the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
+//! | `HeldStatus`, an `Update` about the receiver | the receiver's record | a record is not answered; each member is told of its status once in [`TOLD_INTERVAL`]; by each bootstrap link the receiver tells its record once in [`TOLD_INTERVAL`], or if it is another one |
 //! | any, with another fingerprint | recent updates, with `Reply` | a `Reply` is not answered with updates, any other packet once in [`ANSWER_INTERVAL`] |
 //! | any, over a connection that the member opened while its address is unproven | a `Probe` at its address | once in [`UNPROVEN_PROBE_INTERVAL`] until [`LINK_TIMEOUT`] |
 //! | `Join` | `Challenge`, `Welcome`, `NotUp`, `Refused`, `Behind`, `Wait` or `Elsewhere` | a joiner asks at once [`MAX_ASKS_AT_ONCE`] times between two tries, and tries at once [`MAX_TRIES_AT_ONCE`] times in [`FIRST_JOIN_RETRY`]; a sponsor answers each so often (see `joining::sponsor`) |

@@ -1,9 +1,9 @@
 //! The limits of a joiner's haste: how often an answer is answered at once.
 //!
 //! A sponsor's cookie depends on the source address of the question. A joiner's questions go by datagrams and by a
-//! call, from two ports, and the sponsor sends a third cookie to the advertised address, if that is another one. So one
-//! sponsor gives several cookies, and answers the question that brings another way's cookie with a challenge. Only a new
-//! cookie is a reason to ask again at once.
+//! bootstrap link, from two ports, and the sponsor sends a third cookie to the advertised address, if that is another
+//! one. So one sponsor gives several cookies, and answers the question that brings another way's cookie with a
+//! challenge. Only a new cookie is a reason to ask again at once.
 //!
 //! Invariants:
 //! - A sponsor's challenges make a joiner ask it at once at most [`MAX_ASKS_AT_ONCE`] times between two tries.

@@ -20,8 +20,8 @@
 //! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked. Nothing is founded
 //!   while a view is being pulled, which ends by itself.
 //! - A node founds nothing while one of its seeds takes its connections and does not open what it sends (see `status`): before
-//!   it founds, it calls those that do not answer. One that refuses it because of the cluster's name is as good as none,
-//!   unless that one asks this node, too.
+//!   it founds, it opens bootstrap links to those that do not answer. One that refuses it because of the cluster's
+//!   name is as good as none, unless that one asks this node, too.
 //! - A node waits for other candidates no longer than twice the patience of [`FOUNDING_RETRIES`] retry intervals.
 //!
 //! Must not know: what is done once a cluster is there.

@@ -35,7 +35,7 @@ use super::transfer::Transfer;
 use crate::context::Context;
 use crate::discovery::Reunion;
 use crate::doors::{Contacted, Output, Receiver, StopReason};
-use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_CALLS};
+use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_BOOTSTRAP};
 use crate::member::{Record, Run};
 use crate::packet::Inbox;
 use crate::packet::Outbox;
@@ -220,10 +220,10 @@ impl Joiner {
         for to in &targets[told..] {
             self.ask_to_join(out, reunion, *to, false);
         }
-        out.paths.end_old_calls(out.cx);
+        out.paths.end_old_bootstraps(out.cx);
         self.note_unreached(out.cx, out.paths.take_unreached());
-        if !is_answered && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_CALLS - 1) {
-            out.call_all(&targets);
+        if !is_answered && pause >= FIRST_JOIN_RETRY * 2_u32.pow(TRIES_BEFORE_BOOTSTRAP - 1) {
+            out.open_bootstraps(&targets);
         } else if !reached && self.candidacy(reunion).is_some() && waited >= FIRST_JOIN_RETRY {
             // In time before it founds a cluster: whoever has another key answers no datagram.
             let answers = self.answers_of_seeds(out.cx, out.view, reunion).into_iter();
@@ -231,7 +231,7 @@ impl Joiner {
                 matches!(answer, Contacted::Silent | Contacted::Unreached | Contacted::Unopened(_))
             };
             let silent = answers.filter(|(_, answer)| is_silent(answer));
-            out.call_all(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
+            out.open_bootstraps(&silent.map(|(seed, _)| seed).collect::<Vec<_>>());
         }
     }
 
@@ -294,9 +294,9 @@ impl Joiner {
         packet.push(&Message::Join { nonce, record, cookie });
         packet.pad_to(out.question_bytes(MIN_QUESTION_BYTES));
         out.transmit(to, Receiver::Anybody, packet);
-        if out.paths.calls.is_any_connected() {
+        if out.paths.bootstrap.is_any_connected() {
             // The referred addresses are asked by the same way as the node that named them.
-            out.call(to);
+            out.open_bootstrap(to);
         }
     }
 

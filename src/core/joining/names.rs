@@ -127,7 +127,7 @@ impl Sponsor {
         out.cx.timers.set(Timer::NameProbe(newcomer), at + pause);
         if let Some(Question::Due) = question {
             if !is_first {
-                out.call(address);
+                out.open_bootstrap(address);
             }
             out.ask_who(address);
         }

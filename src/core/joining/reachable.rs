@@ -7,8 +7,9 @@
 //!   Join{cookie for A} ───────────────────────▶   admitted; packets to it go to A from now on
 //! ```
 //!
-//! The challenge goes to `A` by a call, to that port, if datagrams do not pass (see `calls`). A member that is not
-//! proven to be there is asked there before anything that it sends over a connection counts (see `unproven`).
+//! The challenge goes to `A` by a bootstrap link, to that port, if datagrams do not pass (see `bootstrap`). A member
+//! that is not proven to be there is asked there before anything that it sends over a connection counts (see
+//! `unproven`).
 //!
 //! A joiner that advertises the address it is heard from has brought that cookie anyway. One that cannot be reached at
 //! its advertised address is refused with a message that names both addresses, and may ask again. Only a process that
@@ -111,8 +112,9 @@ impl Sponsor {
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
-            // The newcomer may have called, so that datagrams may not pass: its port is asked by a call, too.
-            let is_asked = !out.paths.calls.is_from(newcomer.heard_from) || out.call_with(address, bytes.clone());
+            // It may have opened a bootstrap link, so that datagrams may not pass: its port is asked by one, too.
+            let is_asked =
+                !out.paths.bootstrap.is_from(newcomer.heard_from) || out.open_bootstrap_with(address, bytes.clone());
             out.transmit_bytes(address, Receiver::of(run), bytes);
             is_asked.then(|| self.joiners.unreached.ask(run, out.cx.now, out.cx.settings.retry_interval * 3))
         } else {
@@ -157,9 +159,9 @@ impl Sponsor {
         };
         if is_member || is_its_turn {
             let bytes = packet.finish();
-            if out.paths.calls.is_from(sender.from) {
-                // It called, so that datagrams may not pass.
-                out.call_with(address, bytes.clone());
+            if out.paths.bootstrap.is_from(sender.from) {
+                // It opened a bootstrap link, so that datagrams may not pass.
+                out.open_bootstrap_with(address, bytes.clone());
             }
             out.transmit_bytes(address, Receiver::of(sender.run), bytes);
         }

@@ -67,7 +67,7 @@ impl Joiner {
         }
     }
 
-    /// Takes note of addresses that were called in vain.
+    /// Takes note of addresses to which a bootstrap link was opened in vain.
     pub(crate) fn note_unreached(&mut self, cx: &Context, addresses: Vec<SocketAddr>) {
         for address in addresses {
             self.note_connection(cx, address, false);

@@ -18,8 +18,8 @@
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
 //!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
 //!   time, from one by lot on.
-//! - A question is a small datagram. No copy goes by a call: whoever is called was asked as the call was connected, and
-//!   what goes by it is not lost.
+//! - A question is a small datagram. No copy goes by a bootstrap link: whoever is at its other end was asked as it was
+//!   connected, and what goes by it is not lost.
 //! - Voters of before are forgotten with their records, a day after they are gone, and by a member that starts again; the
 //!   newest [`MAX_VOTERS`] of them are remembered.
 //!

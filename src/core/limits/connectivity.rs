@@ -1,4 +1,4 @@
-//! Named bounds of links and calls.
+//! Named bounds of links.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
 pub const MAX_LINKS: usize = 256;
 /// The time between two questions to the member in whose name a connection was opened whether it is its own.
 pub const UNPROVEN_PROBE_INTERVAL: Duration = Duration::from_millis(250);
-/// The time after which the opener of a connection that proves nothing yet is called at its address if no proof came by datagram,
-/// even if nothing else shows that datagrams do not pass.
+/// The time after which a bootstrap link is opened to the address of a member whose link is unproven, even if nothing
+/// else shows that datagrams do not pass.
 pub const UNPROVEN_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
@@ -38,16 +38,16 @@ pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
 pub const FALLBACK_HEARTBEATS: u32 = 2;
 /// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
 pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
-/// The greatest number of calls made at one time, and of those accepted.
-pub const MAX_CALLS: usize = 64;
-/// The time after which a call ends.
-pub const CALL_LASTS: Duration = Duration::from_secs(10);
-/// The time after which a call ends once this node is Up.
-pub const CALL_LINGER: Duration = Duration::from_secs(2);
-/// The number of tries after which a joiner that gets no answer by datagram makes calls.
-pub const TRIES_BEFORE_CALLS: u32 = 3;
-/// The number of questions to a lost seed or member of which one goes by a call, too.
-pub const CALL_ONE_IN: usize = 4;
+/// The greatest number of bootstrap links opened at one time, and of those accepted.
+pub const MAX_BOOTSTRAP_LINKS: usize = 64;
+/// The time after which a bootstrap link ends.
+pub const BOOTSTRAP_LIFE: Duration = Duration::from_secs(10);
+/// The time after which a bootstrap link ends once this node is Up.
+pub const BOOTSTRAP_LINGER: Duration = Duration::from_secs(2);
+/// The number of tries after which a joiner that gets no answer by datagram opens bootstrap links.
+pub const TRIES_BEFORE_BOOTSTRAP: u32 = 3;
+/// The number of questions to a lost seed or member of which one goes by a bootstrap link, too.
+pub const BOOTSTRAP_ONE_IN: usize = 4;
 /// The number of missing seeds that a node asks in a retry interval that sees no other live member: one lost packet does not
 /// cost it the interval.
 pub const SEEDS_ASKED_ALONE: usize = 3;

@@ -81,8 +81,8 @@ pub const FINDER_PATIENCE: Duration = Duration::from_secs(5);
 pub const FINDER_INTERVAL: Duration = MISSING_VOTER_PAUSE;
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
-/// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its call, and for the
-/// address that it advertises.
+/// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its bootstrap link,
+/// and for the address that it advertises.
 pub const MAX_COOKIES_PER_SPONSOR: usize = 3;
 /// The greatest number of times, between two tries, that a joiner asks a sponsor again at once, for each cookie once.
 pub const MAX_ASKS_AT_ONCE: u32 = MAX_COOKIES_PER_SPONSOR as u32;

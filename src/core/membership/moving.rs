@@ -103,7 +103,7 @@ impl Moving {
             ask_to_reach(out, to, run, address, nonce);
         }
         if asked > 0 || out.paths.are_datagrams_in_doubt() {
-            out.call_all(&addresses);
+            out.open_bootstraps(&addresses);
         }
         out.cx.timers.set(Timer::Move, out.cx.now + REACH_RETRY * 2_u32.pow(asked));
         Asked::Wait

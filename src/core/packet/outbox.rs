@@ -23,7 +23,7 @@ use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
 use crate::doors::{LinkId, Output, Receiver};
 use crate::limits::{
-    MAX_CALLS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
+    MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
     TOLD_INTERVAL,
 };
 use crate::member::{Record, Run, Status};
@@ -264,19 +264,19 @@ impl Outbox<'_> {
         self.transmit(to, Receiver::of(run), packet);
     }
 
-    /// Sends a packet to an address; if there is a call to it, a copy goes by the call.
+    /// Sends a packet to an address; if there is a bootstrap link to it, a copy goes by that.
     pub(crate) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
         self.transmit_bytes(to, receiver, packet.finish());
     }
 
     pub(crate) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
-        if self.paths.calls.len() > 0 {
-            self.send_by_call(to, &bytes);
+        if self.paths.bootstrap.len() > 0 {
+            self.send_by_bootstrap(to, &bytes);
         }
         self.transmit_datagram(to, receiver, bytes);
     }
 
-    /// Sends a packet to an address, and no copy by a call.
+    /// Sends a packet to an address, and no copy by a bootstrap link.
     pub(crate) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
         debug_assert!(
             receiver != Receiver::Anybody || needs_no_receiver(&bytes),
@@ -295,7 +295,7 @@ impl Outbox<'_> {
         self.transmit(address, Receiver::Anybody, packet);
     }
 
-    /// Sends a short `WhoAreYou` to an address, and no copy by a call.
+    /// Sends a short `WhoAreYou` to an address, and no copy by a bootstrap link.
     pub(crate) fn ask_who_briefly(&mut self, address: SocketAddr) {
         self.packets.turns.expect(self.cx.now, address);
         let packet = self.who_are_you(address, MIN_PROBE_BYTES);
@@ -409,10 +409,10 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends the copy of a packet that goes by the call to its address, if there is one. Where the run at the other end is
-    /// known it is not the only copy: that node may use this very address for datagrams, too.
-    pub(crate) fn send_by_call(&mut self, to: SocketAddr, bytes: &[u8]) {
-        let Some(link) = self.paths.calls.connected_to(to) else { return };
+    /// Sends the copy of a packet that goes by the bootstrap link to its address, if there is one. Where the run at the
+    /// other end is known it is not the only copy: that node may use this very address for datagrams, too.
+    pub(crate) fn send_by_bootstrap(&mut self, to: SocketAddr, bytes: &[u8]) {
+        let Some(link) = self.paths.bootstrap.connected_to(to) else { return };
         self.cx.send_frame(link, bytes.to_vec());
     }
 
@@ -423,31 +423,31 @@ impl Outbox<'_> {
         }
     }
 
-    /// Calls an address that does not answer datagrams, unless it is called already.
-    pub(crate) fn call(&mut self, address: SocketAddr) {
-        if self.paths.may_call(self.view, address) {
-            self.paths.end_old_calls(self.cx);
-            self.paths.call(self.cx, address);
+    /// Opens a bootstrap link to an address that does not answer datagrams, unless there is one.
+    pub(crate) fn open_bootstrap(&mut self, address: SocketAddr) {
+        if self.paths.may_open_bootstrap(self.view, address) {
+            self.paths.end_old_bootstraps(self.cx);
+            self.paths.open_bootstrap(self.cx, address);
         }
     }
 
-    /// Calls an address where somebody is again: a call that was begun before may hang for as long as the kernel waits with
-    /// its next attempt.
-    pub(crate) fn call_again(&mut self, address: SocketAddr) {
-        self.paths.give_up_hung_calls(self.cx, |to| to == address);
-        self.call(address);
+    /// Opens a bootstrap link to an address where somebody is again: one that was begun before may hang for as long
+    /// as the kernel waits with its next attempt.
+    pub(crate) fn reopen_bootstrap(&mut self, address: SocketAddr) {
+        self.paths.give_up_hung_bootstraps(self.cx, |to| to == address);
+        self.open_bootstrap(address);
     }
 
-    /// Calls an address and sends it this packet first. Returns false if there is no room for a call.
-    pub(crate) fn call_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.call(address);
+    /// Opens a bootstrap link to an address and sends it this packet first. Returns false if there is no room for one.
+    pub(crate) fn open_bootstrap_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
+        self.open_bootstrap(address);
         self.paths.say_first(address, bytes)
     }
 
-    /// Calls these addresses, because none of them answers; at most half as many as there may be calls.
-    pub(crate) fn call_all(&mut self, addresses: &[SocketAddr]) {
-        for address in addresses.iter().take(MAX_CALLS / 2) {
-            self.call(*address);
+    /// Opens bootstrap links to these addresses, because none of them answers; to at most half as many as there may be.
+    pub(crate) fn open_bootstraps(&mut self, addresses: &[SocketAddr]) {
+        for address in addresses.iter().take(MAX_BOOTSTRAP_LINKS / 2) {
+            self.open_bootstrap(*address);
         }
     }
 }

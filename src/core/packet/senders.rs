@@ -44,7 +44,7 @@ pub(crate) fn sender_kind(view: &View, paths: &Paths, run: Run, way: Way) -> Sen
     let is_its_own = match way {
         Way::Datagrams => true,
         Way::Unbound => false,
-        Way::Link(link) => paths.links.leads_to(run, link, home) || paths.calls.leads_to(link, home),
+        Way::Link(link) => paths.links.leads_to(run, link, home) || paths.bootstrap.leads_to(link, home),
     };
     if is_its_own { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
 }

@@ -1,4 +1,4 @@
-//! More tables at their bounds: what is asked, dialled, called, remembered of others' words and of commands.
+//! More tables at their bounds: what is asked, dialled, bootstrapped, remembered of others' words and of commands.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
 use crate::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
-    CALL_LASTS, CONTACT_TIMEOUT, CRASH_PATIENCE, FALLBACK_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT, MANY_CRASHES_PATIENCE,
-    MAX_ADDRESSES_PER_SEED, MAX_CALLS, MAX_PARTNERS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS,
-    MIN_CRASH_PROBE_GAP, UNPROVEN_PROBE_INTERVAL,
+    BOOTSTRAP_LIFE, CONTACT_TIMEOUT, CRASH_PATIENCE, FALLBACK_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT,
+    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_BOOTSTRAP_LINKS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
+    MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP, UNPROVEN_PROBE_INTERVAL,
 };
 use crate::member::{Record, Status};
 use crate::settings::Profile;
@@ -90,25 +90,25 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
 }
 
 #[test]
-fn so_many_calls_stand_at_one_time() {
+fn so_many_bootstrap_links_stand_at_one_time() {
     let mut alone = Alone::with_teller();
-    let call = |alone: &mut Alone, host: usize| {
-        alone.core.out().call(address(host));
+    let open = |alone: &mut Alone, host: usize| {
+        alone.core.out().open_bootstrap(address(host));
         let outputs = alone.outputs();
         outputs.iter().any(|output| matches!(output, Output::OpenLink { to, .. } if *to == address(host)))
     };
-    for host in 0..MAX_CALLS {
-        assert!(call(&mut alone, host), "{host}");
+    for host in 0..MAX_BOOTSTRAP_LINKS {
+        assert!(open(&mut alone, host), "{host}");
     }
     let before = alone.drops();
-    assert!(!call(&mut alone, MAX_CALLS), "one more is not called");
-    assert_eq!((alone.core.paths.calls.len(), alone.drops()), (MAX_CALLS, before + 1));
-    alone.core.cx.now = alone.core.cx.now + CALL_LASTS / 4;
-    assert!(call(&mut alone, MAX_CALLS), "until the others have lasted for a while");
-    assert_eq!(alone.core.paths.calls.len(), MAX_CALLS, "of which the oldest has given way");
-    alone.core.cx.now = alone.core.cx.now + CALL_LASTS;
-    assert!(call(&mut alone, 0), "until all of them are over");
-    assert_eq!(alone.core.paths.calls.len(), 1);
+    assert!(!open(&mut alone, MAX_BOOTSTRAP_LINKS), "one more is not opened");
+    assert_eq!((alone.core.paths.bootstrap.len(), alone.drops()), (MAX_BOOTSTRAP_LINKS, before + 1));
+    alone.core.cx.now = alone.core.cx.now + BOOTSTRAP_LIFE / 4;
+    assert!(open(&mut alone, MAX_BOOTSTRAP_LINKS), "until the others have lasted for a while");
+    assert_eq!(alone.core.paths.bootstrap.len(), MAX_BOOTSTRAP_LINKS, "of which the oldest has given way");
+    alone.core.cx.now = alone.core.cx.now + BOOTSTRAP_LIFE;
+    assert!(open(&mut alone, 0), "until all of them are over");
+    assert_eq!(alone.core.paths.bootstrap.len(), 1);
 }
 
 /// Hands in a frame over a connection that somebody opened, in a member's name; returns true if the connection is

@@ -193,7 +193,7 @@ fn returns_between_halves(seed: u64, nodes: usize, away: u64) {
 }
 
 // A suspicion that this node came to alone is checked by its co-observers' word before it is told; those that no datagram
-// reaches are called.
+// reaches are asked by bootstrap links.
 #[test]
 fn who_returns_to_a_cluster_whose_halves_pass_no_datagrams_to_each_other_makes_nobody_suspect_anybody() {
     for (seed, nodes, away) in [(1, 40, 13), (2, 40, 30), (3, 40, 13), (4, 24, 13), (5, 12, 13)] {
@@ -202,7 +202,7 @@ fn who_returns_to_a_cluster_whose_halves_pass_no_datagrams_to_each_other_makes_n
 }
 
 #[test]
-fn who_returns_calls_more_members_than_there_may_be_calls_before_it_tells_anything() {
+fn who_returns_tells_more_members_than_there_may_be_bootstrap_links_before_it_tells_anything() {
     returns_between_halves(7, 200, 30);
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::limits::CALL_ONE_IN;
+use crate::limits::BOOTSTRAP_ONE_IN;
 use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -248,7 +248,7 @@ fn islands_without_datagrams_find_each_other_by_links() {
 }
 
 #[test]
-fn each_of_two_missing_seeds_is_called_in_its_turn() {
+fn each_of_two_missing_seeds_gets_a_bootstrap_link_in_its_turn() {
     for (nobody, late) in [(90, 91), (91, 90)] {
         let mut net = Net::linked(Profile::Local, 1);
         net.block_all_datagrams(true);
@@ -256,14 +256,14 @@ fn each_of_two_missing_seeds_is_called_in_its_turn() {
         net.run(net.settings.retry_interval * 3);
         net.add("late", late, &[late]);
         net.run_until(net.settings.retry_interval * 6, "it founds", |net| net.nodes[1].core.is_up());
-        let turns = 2 * CALL_ONE_IN as u32;
+        let turns = 2 * BOOTSTRAP_ONE_IN as u32;
         net.run_until(net.settings.retry_interval * (turns + 1), "they meet by a link", Net::all_agree);
     }
 }
 
 #[test]
-fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
-    use crate::limits::{CALL_LASTS, MAX_CALLS};
+fn accepted_bootstrap_links_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
+    use crate::limits::{BOOTSTRAP_LIFE, MAX_BOOTSTRAP_LINKS};
     let mut net = Net::linked(Profile::Local, 2);
     let question = {
         let mut stranger = Net::new(Profile::Local);
@@ -281,16 +281,16 @@ fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
         let outputs = std::iter::from_fn(|| core.poll());
         outputs.filter_map(|output| if let Output::CloseLink { link } = output { Some(link) } else { None }).collect()
     };
-    let most = MAX_CALLS as u16;
+    let most = MAX_BOOTSTRAP_LINKS as u16;
     for nth in 1..=most {
         assert_eq!(closed_by(&mut net, nth), []);
     }
     assert_eq!(closed_by(&mut net, most + 1), [link(most + 1)], "the others are amid their questions");
-    net.run(CALL_LASTS / 4);
+    net.run(BOOTSTRAP_LIFE / 4);
     assert_eq!(closed_by(&mut net, most + 2).len(), 1, "one has lasted");
-    assert_eq!(net.nodes[0].core.paths.calls.len(), MAX_CALLS);
-    net.run(CALL_LASTS + SECOND);
-    assert_eq!(net.nodes[0].core.paths.calls.len(), 0, "they end by themselves");
+    assert_eq!(net.nodes[0].core.paths.bootstrap.len(), MAX_BOOTSTRAP_LINKS);
+    net.run(BOOTSTRAP_LIFE + SECOND);
+    assert_eq!(net.nodes[0].core.paths.bootstrap.len(), 0, "they end by themselves");
 }
 
 fn is_told_of_blocked_datagrams(node: &Node) -> bool {

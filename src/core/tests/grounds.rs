@@ -330,7 +330,7 @@ fn a_note_that_waited_while_this_process_stood_still_makes_nobody_look_fresher()
 }
 
 #[test]
-fn a_joiner_takes_a_call_with_the_challenge_that_it_asked_for_and_with_no_other() {
+fn a_joiner_takes_a_bootstrap_link_with_the_challenge_that_it_asked_for_and_with_no_other() {
     let mut joiner = Alone::new(1);
     joiner.core.handle(joiner.now, Input::SeedAddresses(vec![vec![address(1)]]));
     let mut asked = None;

@@ -1,4 +1,4 @@
-//! Questions that stand late in the packet that opens a call.
+//! Questions that stand late in the packet that opens a bootstrap link.
 
 use super::net::{Net, ms};
 use crate::doors::{Input, LinkEvent, LinkId, Output};
@@ -7,7 +7,7 @@ use crate::settings::Profile;
 use crate::wire::{Header, Message, Nonce, PacketBuilder};
 
 #[test]
-fn a_call_is_for_a_question_among_its_first_messages() {
+fn a_bootstrap_link_is_for_a_question_among_its_first_messages() {
     let mut net = Net::linked(Profile::Local, 2);
     let mut opens = |before: usize, port: u16| {
         let mut packet = PacketBuilder::new(&Header::anonymous(Header::cluster_hash("test")), 1400);

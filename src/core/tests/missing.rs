@@ -91,19 +91,19 @@ fn a_missing_voter_is_looked_for_by_many_members_no_more_often_than_by_a_few() {
 }
 
 #[test]
-fn a_missing_voter_that_is_called_is_asked_by_the_call_once_and_then_by_datagrams_alone() {
+fn a_missing_voter_is_asked_by_a_bootstrap_link_once_and_then_by_datagrams_alone() {
     let mut net = cluster(4, 3);
     let gone = (leader(&net).0 + 1) % 3;
     net.kill(gone);
     net.run(SECOND * 10);
     let core = &mut net.nodes[MEMBER].core;
-    core.paths.hang_up_all(&mut core.cx);
-    core.out().call(address(gone));
+    core.paths.close_bootstraps(&mut core.cx);
+    core.out().open_bootstrap(address(gone));
     let opened = std::iter::from_fn(|| core.poll()).find_map(|output| match output {
         Output::OpenLink { link, .. } => Some(link),
         _ => None,
     });
-    let link = opened.expect("called");
+    let link = opened.expect("opened");
     let frames = |net: &Net| net.nodes[MEMBER].core.counters().frames_sent;
     let before = frames(&net);
     net.input(MEMBER, Input::Link { link, event: LinkEvent::Connected });

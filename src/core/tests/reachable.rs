@@ -415,7 +415,7 @@ fn a_silent_member_that_says_where_it_is_by_now_is_not_told_that_its_address_doe
 }
 
 #[test]
-fn a_silent_member_that_calls_is_not_told_that_its_address_does_not_answer() {
+fn a_silent_member_that_opens_a_bootstrap_link_is_not_told_that_its_address_does_not_answer() {
     let (mut alone, silent) = suspecting();
     // A passing port.
     let (link, from) = (LinkId::Accepted(1), SocketAddr::new(silent.address.ip(), 40_000));

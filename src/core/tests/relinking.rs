@@ -269,7 +269,7 @@ fn a_mover_that_ends_while_its_first_link_is_greeted_is_known_dead_within_a_seco
 }
 
 #[test]
-fn whoever_moves_again_where_datagrams_do_not_pass_calls_anew_at_once() {
+fn whoever_moves_again_where_datagrams_do_not_pass_opens_bootstrap_links_anew_at_once() {
     let mut net = Net::linked(Profile::Lan, 4);
     net.run(SECOND * 60);
     net.block_all_datagrams(true);
@@ -277,7 +277,7 @@ fn whoever_moves_again_where_datagrams_do_not_pass_calls_anew_at_once() {
     for host in [70, 71] {
         moves(&mut net, 1, host);
         let took = net.run_until(SECOND * 5, "known where it is", |net| is_known_at(net, 1, host));
-        // A call lasts for ten seconds, and whoever is called is not called again.
+        // A bootstrap link lasts for ten seconds, and no second one is opened meanwhile.
         assert!(took <= SECOND, "{took:?}");
         net.run(SECOND);
     }

@@ -200,7 +200,7 @@ fn a_joiner_that_was_answered_asks_again_in_less_than_a_second_whatever_is_lost(
 }
 
 #[test]
-fn a_joiner_that_is_answered_by_datagrams_calls_nobody() {
+fn a_joiner_that_is_answered_by_datagrams_opens_no_bootstrap_link() {
     let mut search = Search::new(Profile::Local, &[ONE, OTHER]);
     for _ in 0..30 {
         search.says(ONE, not_up(ONE));

@@ -143,9 +143,9 @@ fn a_joiner_whose_seed_looks_for_a_cluster_asks_so_often_and_no_more() {
     });
 }
 
-/// Its datagrams and its call come from two ports, so that the sponsor has two cookies for it.
+/// Its datagrams and its bootstrap link come from two ports, so that the sponsor has two cookies for it.
 #[test]
-fn a_joiner_that_calls_and_cannot_be_let_in_and_its_sponsor_send_little() {
+fn a_joiner_that_opens_a_bootstrap_link_and_cannot_be_let_in_and_its_sponsor_send_little() {
     let mut net = Net::new(Profile::Default);
     net.lay_wires();
     net.add("n0", 0, &[0]);
@@ -159,7 +159,7 @@ fn a_joiner_that_calls_and_cannot_be_let_in_and_its_sponsor_send_little() {
         counters.map(|counters| (counters.packets_sent, counters.frames_sent)).collect()
     };
     let before = sent(&net);
-    assert!(before[wrong].1 > 0, "it calls");
+    assert!(before[wrong].1 > 0, "it opens a bootstrap link");
     net.run(Duration::from_secs(SECONDS));
     for (before, after) in before.into_iter().zip(sent(&net)) {
         let (packets, frames) = (after.0 - before.0, after.1 - before.1);
@@ -228,12 +228,13 @@ fn a_joiner_that_asks_at_once_with_every_cookie_is_answered_so_often_and_no_more
     assert!(answers <= most && answers > most / 4, "{answers} answers to {questions} questions, {most} at most");
 }
 
-/// A process that was paused reads all at once how often it was held as gone meanwhile, by everybody who called it.
+/// A process that was paused reads all at once how often it was held as gone meanwhile, by everybody who opened a
+/// bootstrap link to it.
 #[test]
-fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its_calls_once() {
-    const CALLS: usize = 5;
+fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its_bootstrap_links_once() {
+    const BOOTSTRAPS: usize = 5;
     let mut alone = Alone::with_teller();
-    (0..CALLS).for_each(|host| alone.core.out().call(address(host)));
+    (0..BOOTSTRAPS).for_each(|host| alone.core.out().open_bootstrap(address(host)));
     for output in alone.outputs() {
         if let Output::OpenLink { link, .. } = output {
             alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });
@@ -249,11 +250,11 @@ fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its
         (alone.core.counters().frames_sent - before) as usize
     };
     let incarnation = alone.core.me().incarnation;
-    assert_eq!(told(&mut alone, incarnation), CALLS);
+    assert_eq!(told(&mut alone, incarnation), BOOTSTRAPS);
     for _ in 0..100 {
         assert_eq!(told(&mut alone, incarnation), 0, "they have just been told");
     }
-    assert_eq!(told(&mut alone, incarnation + 1), CALLS, "of another incarnation they have not");
+    assert_eq!(told(&mut alone, incarnation + 1), BOOTSTRAPS, "of another incarnation they have not");
     alone.pass(TOLD_INTERVAL);
-    assert_eq!(told(&mut alone, incarnation + 1), CALLS, "they may not have believed it yet");
+    assert_eq!(told(&mut alone, incarnation + 1), BOOTSTRAPS, "they may not have believed it yet");
 }

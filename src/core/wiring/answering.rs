@@ -54,7 +54,7 @@ impl Core {
             return;
         }
         if answer.owed.myself {
-            self.announce_by_calls();
+            self.announce_by_bootstraps();
         }
         let mut packet = self.out().answer_of(slot, sender.bytes, &answer.owed.acks);
         for testimony in &answer.owed.testimony {
@@ -97,10 +97,10 @@ impl Core {
         }
         let asked = answer.owed.introduce.or(answer.owed.probed);
         if let (SenderKind::ClaimsMember(_), Some(nonce)) = (answer.kind, asked) {
-            // A member that called wants to know whether this node is here, where it calls.
+            // A member that opened a bootstrap link wants to know whether this node is here.
             let mut packet = self.out().packet(usize::MAX);
             packet.push(&Message::Ack { nonce });
-            self.out().send_by_call(sender.from, &packet.finish());
+            self.out().send_by_bootstrap(sender.from, &packet.finish());
         }
         if self.answer_proven(sender, answer) || self.answer_unbound(sender, answer) {
             return;
@@ -159,9 +159,9 @@ impl Core {
         is_answered
     }
 
-    /// Adds the status of a member that is held as gone to the answer to a call in its name: if the caller is that
-    /// member, it may refute this. It believes it, since it called this node's own address.
-    fn push_word_by_call(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
+    /// Adds the status of a member that is held as gone to the answer over a bootstrap link in its name: if it is that
+    /// member, it may refute this. It believes it, since it opened the link to this node's own address.
+    fn push_status_by_bootstrap(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
         let SenderKind::ClaimsMember(slot) = answer.kind else { return };
         let record = self.view.record(slot);
         if matches!(sender.way, Way::Link(_)) && matches!(record.status, Status::Suspect | Status::Down) {
@@ -186,7 +186,7 @@ impl Core {
                 self.push_founded(&mut packet);
             }
             packet.push(&Message::IAm { nonce, record: Record::clone(self.me()) });
-            self.push_word_by_call(&mut packet, sender, answer);
+            self.push_status_by_bootstrap(&mut packet, sender, answer);
             push_unreachable(&mut self.out(), &mut packet, sender, answer.kind, answer.shown.advertised, nonce);
         }
         match answer.shown.introduction {

@@ -137,7 +137,7 @@ impl Core {
             && record.id != self.me().id
     }
 
-    /// Takes note of addresses that were called in vain.
+    /// Takes note of addresses to which a bootstrap link was opened in vain.
     pub(crate) fn note_unreached(&mut self) {
         let unreached = self.paths.take_unreached();
         self.joiner.note_unreached(&self.cx, unreached);
@@ -172,14 +172,14 @@ impl Core {
         self.cx.phase = Phase::Up;
         self.plan_links();
         self.messages.begin(self.cx.now);
-        self.paths.end_calls_soon(self.cx.now);
+        self.paths.end_bootstraps_soon(self.cx.now);
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.cx.timers.cancel(timer);
         }
         self.health.start(self.cx.now);
         self.arrivals.start(self.cx.now, is_founder, was_alone);
         self.rewrite_myself(self.view.me().with_status(Status::Up));
-        self.announce_by_calls();
+        self.announce_by_bootstraps();
         self.gossip.start(&mut self.cx);
         self.reunion.start(&mut self.cx);
         self.gossip.start_catching_up(&mut self.cx);
@@ -307,7 +307,7 @@ impl Core {
                 packet.pad_to(self.out().question_bytes(MIN_PROBE_BYTES).min(sender.bytes));
                 self.out().transmit(record.address, Receiver::Anybody, packet);
                 if matches!(sender.way, Way::Link(_)) {
-                    self.out().call(record.address);
+                    self.out().open_bootstrap(record.address);
                 }
             }
             return Introduction::Ignored;
@@ -358,7 +358,7 @@ impl Core {
         let is_silent = matches!(held.status, Status::Suspect | Status::Down);
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
             match sender.way {
-                Way::Link(_) => self.call_home(record.address),
+                Way::Link(_) => self.bootstrap_to_member(record.address),
                 Way::Datagrams | Way::Unbound => self.out().ask_at_home(slot),
             }
             return Introduction::Ignored;
@@ -379,16 +379,16 @@ impl Core {
             _ if address == sender.from => self.proved_at_home(slot),
             Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
             Way::Datagrams | Way::Unbound => {}
-            Way::Link(_) => self.call_home(address),
+            Way::Link(_) => self.bootstrap_to_member(address),
         }
         Introduction::Member
     }
 
-    /// Calls a member at its address, since somebody called in its name: datagrams may not pass, and what it says is
-    /// believed there.
-    fn call_home(&mut self, address: SocketAddr) {
+    /// Opens a bootstrap link to a member's address, since somebody opened one in its name: datagrams may not pass, and
+    /// what it says is believed there.
+    fn bootstrap_to_member(&mut self, address: SocketAddr) {
         if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
-            self.out().call_again(address);
+            self.out().reopen_bootstrap(address);
         }
     }
 }

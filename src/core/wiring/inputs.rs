@@ -125,7 +125,7 @@ impl Core {
         self.review_observed();
         self.tell_the_accused();
         self.gossip.sync_if_needed(&mut outbox!(self));
-        self.paths.end_old_calls(&mut self.cx);
+        self.paths.end_old_bootstraps(&mut self.cx);
     }
 
     fn command(&mut self, command: Command) {

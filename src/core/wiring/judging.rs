@@ -238,7 +238,7 @@ impl Core {
         let (heard, sign) = (session.heard, session.sign);
         if self.health.note_contact(self.cx.now, received, &self.cx.settings) {
             self.detector.inquiries.begin_anew();
-            self.paths.give_up_hung_calls(&mut self.cx, |_| true);
+            self.paths.give_up_hung_bootstraps(&mut self.cx, |_| true);
             self.tell_the_accused();
         }
         self.health.expect_contact(self.observers.quickest());
@@ -250,7 +250,7 @@ impl Core {
 
     /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
     /// them are not observed otherwise, and would learn it from members that believe it. One that was told in vain is told
-    /// again, and one that does not refute is called as well.
+    /// again, and one that does not refute is told by a bootstrap link as well.
     pub(crate) fn tell_the_accused(&mut self) {
         let counts = self.view.counts();
         let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
@@ -264,10 +264,10 @@ impl Core {
         if self.cx.now.since(self.health.heard_again()) >= TOLD_INTERVAL {
             // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
-            let called = self.detector.shuffled(&addresses);
-            self.out().call_all(&called);
-            // There may be more of them than calls at one time.
-            self.paths.end_calls_soon(self.cx.now);
+            let asked = self.detector.shuffled(&addresses);
+            self.out().open_bootstraps(&asked);
+            // There may be more of them than bootstrap links at one time.
+            self.paths.end_bootstraps_soon(self.cx.now);
         }
         for slot in accused {
             if self.out().must_be_told(slot) {

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Invariants:
-//! - A frame is only taken in from the run that the link is to, over an unproven one (see `unproven`), or by a call.
+//! - A frame is only taken in from the run that the link is to, over an unproven one (see `unproven`), or over a
+//!   bootstrap link.
 //! - A link that this node ends on purpose is told so before.
 //!
 //! Must not know: what state a connection is in, beyond what the machine tells everybody, or what the packets say.
@@ -35,8 +36,8 @@ impl Core {
         if let Some(visited) = self.paths.links.visited_by(link) {
             return self.visited(visited, event);
         }
-        if let Some(address) = self.paths.calls.address_of(link) {
-            return self.call_event(link, address, event);
+        if let Some(address) = self.paths.bootstrap.address_of(link) {
+            return self.on_bootstrap_event(link, address, event);
         }
         let run = self.paths.links.run_of(link);
         if matches!(event, LinkEvent::Closed | LinkEvent::Unopened(_)) {
@@ -77,9 +78,9 @@ impl Core {
             return match link {
                 LinkId::Accepted(_)
                     if !self.paths.unproven.is_held(link)
-                        && self.accept_call(link, from, &header, messages.clone()) =>
+                        && self.accept_bootstrap(link, from, &header, messages.clone()) =>
                 {
-                    self.receive_by_call(link, from, bytes);
+                    self.receive_by_bootstrap(link, from, bytes);
                 }
                 LinkId::Accepted(_) => {
                     let (cx, view) = (&mut self.cx, &self.view);

@@ -8,7 +8,7 @@
 //! | this node's own record: refuting, moving, leaving, removing others | `myself` |
 //! | coming in and letting others in; introductions; the lost | `entering` |
 //! | neighbours, silence, broken links | `observing`, `judging`, `crashing` |
-//! | connections, and calls to addresses | `linking`, `calling` |
+//! | connections, and bootstrap links | `linking`, `bootstrapping` |
 //! | gossip, broadcasts and direct messages, news about leases | `spreading`, `messaging` |
 //! | leaders | `leading` |
 //! | the looks that drivers take; how much is kept | `look`, `sizes` |
@@ -16,7 +16,7 @@
 //! Invariant: a change of the table is made in `merging` and settled in `settling`, at once and in one order.
 
 mod answering;
-mod calling;
+mod bootstrapping;
 mod crashing;
 mod dispatching;
 mod entering;

@@ -251,8 +251,8 @@ impl Core {
         if address == self.me().address {
             return self.cx.reply(ticket, Reply::AddressSet);
         }
-        // Calls that stand lead from the address that this node had.
-        self.paths.hang_up_all(&mut self.cx);
+        // Bootstrap links that stand lead from the address that this node had.
+        self.paths.close_bootstraps(&mut self.cx);
         self.me.moving.begin(ticket, address);
         self.ask_at_new_address();
     }

@@ -11,11 +11,11 @@
 //!
 //! A path may lose large datagrams and let small ones pass, so that a joiner is let in and gets no page. If several questions
 //! in a row bring none, it asks for pages of half the size (a search downward, as for a datagram's path MTU: RFC 8899), and
-//! pads its questions to that size, which shows that such datagrams pass. Where the smallest do not come either, it calls
-//! its sponsor, and pages come by the call, too.
+//! pads its questions to that size, which shows that such datagrams pass. Where the smallest do not come either, it
+//! opens a bootstrap link to its sponsor, and pages come by that, too.
 //!
 //! Invariants: at most one pull of this node is under way; pages are served only to addresses that have echoed a nonce of
-//! ours, and by the calls of admitted joiners.
+//! ours, and by the bootstrap links of admitted joiners.
 //!
 //! Must not know: how a sponsor is found, and what follows when it fails (see `join`).
 
@@ -108,7 +108,8 @@ impl Joiner {
         pulled
     }
 
-    /// Asks for smaller pages from now on, of whatever sponsor; by a call, too, if they are as small as can be.
+    /// Asks for smaller pages from now on, of whatever sponsor; by a bootstrap link, too, if they are as small as can
+    /// be.
     fn shrink_pages(&mut self, out: &mut Outbox<'_>) {
         let most = out.datagram_bytes();
         let (Some(transfer), Some(joining)) = (&self.transfer, &mut self.joining) else { return };
@@ -118,7 +119,7 @@ impl Joiner {
         // The largest of them: smaller ones from this sponsor will show that it was not silent.
         joining.pages_in_vain = joining.pages_in_vain.filter(|(from, _)| *from == sponsor).or(Some((sponsor, bytes)));
         if bytes <= MIN_PAGE_BYTES {
-            out.call(sponsor);
+            out.open_bootstrap(sponsor);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Calling: the ways around what does not pass, as the core needs them: calls to addresses, links that wait to be proven, and
-//! members whose datagrams do not come.
+//! The ways around what does not pass, as the core needs them: bootstrap links to addresses, links that wait to be
+//! proven, and members whose datagrams do not come.
 //!
 //! Must not know: how the machine of connections keeps them (see `connectivity`).
 
@@ -15,32 +15,32 @@ use crate::time::Time;
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Header, Message, Messages, PacketBuilder, Read, read};
 
-/// Calls: ways to addresses at which nobody knows yet who is there.
+/// Bootstrap links: ways to addresses at which nobody knows yet who is there.
 impl Core {
-    /// Tells those who called this node, or were called by it, what it is: that it is Up, which they know by no other way
-    /// yet, or is not gone.
-    pub(crate) fn announce_by_calls(&mut self) {
+    /// Tells those at the other ends of bootstrap links what this node is: that it is Up, which they know by no other
+    /// way yet, or is not gone.
+    pub(crate) fn announce_by_bootstraps(&mut self) {
         let news = (self.me().incarnation, self.me().status);
-        for address in self.paths.calls.begin_to_tell(news, self.cx.now) {
+        for address in self.paths.bootstrap.begin_to_tell(news, self.cx.now) {
             let mut packet = self.out().packet(usize::MAX);
             self.out().push_update(&mut packet, View::ME);
-            // A datagram goes where the other end is known: at a call that this node opened, it is believed sooner.
+            // A datagram goes where the other end is known: over a link that this node opened, it is believed sooner.
             let there = self.view.iter().find(|(_, entry)| entry.record.address == address);
             let run = there.map(|(_, entry)| entry.record.run);
             match run {
                 Some(run) => self.out().transmit(address, Receiver::Run(run), packet),
-                None => self.out().send_by_call(address, &packet.finish()),
+                None => self.out().send_by_bootstrap(address, &packet.finish()),
             }
         }
     }
 
-    /// Takes an event of a call.
-    pub(crate) fn call_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
+    /// Takes an event of a bootstrap link.
+    pub(crate) fn on_bootstrap_event(&mut self, link: LinkId, address: SocketAddr, event: LinkEvent<'_>) {
         match event {
             LinkEvent::Connected => {
                 self.joiner.note_connection(&self.cx, address, true);
-                if let Some(first) = self.paths.calls.connected(address) {
-                    self.out().send_by_call(address, &first);
+                if let Some(first) = self.paths.bootstrap.connected(address) {
+                    self.out().send_by_bootstrap(address, &first);
                     return;
                 }
                 match self.cx.phase {
@@ -52,21 +52,21 @@ impl Core {
             LinkEvent::Frame { bytes, .. } => {
                 self.cx.counters.frames_received += 1;
                 self.cx.counters.frame_bytes_received += bytes.len() as u64;
-                self.receive_by_call(link, address, bytes);
+                self.receive_by_bootstrap(link, address, bytes);
             }
             LinkEvent::Refused | LinkEvent::Unreachable => {
-                self.paths.calls.remove(link);
+                self.paths.bootstrap.remove(link);
                 self.joiner.note_connection(&self.cx, address, false);
             }
-            LinkEvent::Closed => _ = self.paths.calls.remove(link),
+            LinkEvent::Closed => _ = self.paths.bootstrap.remove(link),
             LinkEvent::Unopened(why) => {
-                self.paths.calls.remove(link);
+                self.paths.bootstrap.remove(link);
                 self.joiner.turned_down(&mut self.cx, &mut self.reunion, address, why);
             }
         }
     }
 
-    pub(crate) fn receive_by_call(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
+    pub(crate) fn receive_by_bootstrap(&mut self, link: LinkId, from: SocketAddr, bytes: &[u8]) {
         let is_read = read(bytes).and_then(|(header, messages)| {
             let way = Way::Link(link);
             let kind = sender_kind(&self.view, &self.paths, header.run, way);
@@ -75,13 +75,13 @@ impl Core {
         });
         if is_read.is_err() {
             self.cx.counters.drop(DropReason::Malformed);
-            self.paths.hang_up(&mut self.cx, link);
+            self.paths.close_bootstrap(&mut self.cx, link);
         }
     }
 
-    /// Makes an accepted link a call if its first frame asks a stranger's question; returns true if it is one from now
-    /// on.
-    pub(crate) fn accept_call(
+    /// Makes an accepted link a bootstrap link if its first frame asks a stranger's question; returns true if it is
+    /// one from now on.
+    pub(crate) fn accept_bootstrap(
         &mut self,
         link: LinkId,
         from: SocketAddr,
@@ -103,11 +103,11 @@ impl Core {
         if !is_asked || matches!(self.cx.phase, Phase::Leaving | Phase::Stopped) {
             return false;
         }
-        if self.paths.calls.is_at(from) {
+        if self.paths.bootstrap.is_at(from) {
             return false;
         }
-        self.paths.end_old_calls(&mut self.cx);
-        self.paths.accept_call(&mut self.cx, link, from)
+        self.paths.end_old_bootstraps(&mut self.cx);
+        self.paths.accept_bootstrap(&mut self.cx, link, from)
     }
 }
 
@@ -115,9 +115,9 @@ impl Core {
 impl Core {
     /// Asks the member in whose name an unproven link came, at its address.
     pub(crate) fn ask_unproven(&mut self, slot: Slot, since: Time) {
-        if self.paths.must_call_unproven(self.cx.now, since) {
+        if self.paths.must_bootstrap_unproven(self.cx.now, since) {
             let address = self.view.record(slot).address;
-            self.out().call(address);
+            self.out().open_bootstrap(address);
         }
         self.out().ask_at_home(slot);
     }
@@ -139,7 +139,7 @@ impl Core {
             && let Some(link) = self.paths.take_unproven(run)
         {
             self.accept(slot, link);
-            self.paths.end_call_soon(self.cx.now, address);
+            self.paths.end_bootstrap_soon(self.cx.now, address);
         }
     }
 }
