@@ -125,13 +125,13 @@ impl Joiners {
     }
 
     /// Returns the address at which a joiner is answered that is heard from `from`.
-    pub(crate) fn home_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
+    pub(crate) fn address_of(&self, run: Run, from: SocketAddr) -> Option<SocketAddr> {
         self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
     }
 
     /// Returns true if a joiner's cookie came back from this address.
     pub(crate) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
-        self.home_of(run, from).is_some()
+        self.address_of(run, from).is_some()
     }
 
     /// Returns true if this run asked to join from another address, and does not advertise this one.

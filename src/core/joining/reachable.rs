@@ -136,7 +136,7 @@ impl Sponsor {
     /// Answers the question whether this node reaches an address. One small packet goes there, no larger than the question,
     /// at most one a second; and one more to a joiner that was admitted, and has been asked there before.
     pub(crate) fn on_reach_me(&mut self, out: &mut Outbox<'_>, sender: Sender, nonce: Nonce, address: SocketAddr) {
-        let is_let_in = self.joiners.home_of(sender.run, sender.from) == Some(address);
+        let is_let_in = self.joiners.address_of(sender.run, sender.from) == Some(address);
         if !out.cx.phase.is_up() || sender.run.is_nobody() {
             return;
         }

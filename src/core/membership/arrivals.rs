@@ -132,8 +132,8 @@ impl Arrivals {
         self.note_arrival(now, slot);
     }
 
-    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was at home elsewhere, or
-    /// waited for long to be let in.
+    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was a member
+    /// elsewhere, or waited for long to be let in.
     pub(crate) fn is_of_long_standing(&self, now: Time, me: &Record, record: &Record) -> bool {
         let up_for = self.up_for(now);
         let clock = me.incarnation.saturating_add(up_for.as_millis() as u64);

@@ -234,7 +234,7 @@ impl Outbox<'_> {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
         self.send_by_fallback(run, &bytes);
-        self.transmit_bytes_at_home(slot, bytes);
+        self.transmit_bytes_to_member(slot, bytes);
         if self.observers.observes(slot) {
             let pause = self.cx.settings.suspect_timeout / 2;
             self.view.peer_mut(slot).sent(self.cx.now, pause);
@@ -245,7 +245,7 @@ impl Outbox<'_> {
 
     /// Sends a packet to the address in a member's record, bound to its run. Where a member has fallen silent another run
     /// may be by now: whoever is there is asked by those who had an echo from there, and makes itself known.
-    pub(crate) fn transmit_bytes_at_home(&mut self, slot: Slot, bytes: Vec<u8>) {
+    pub(crate) fn transmit_bytes_to_member(&mut self, slot: Slot, bytes: Vec<u8>) {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
         let is_proven = self.view.entry(slot).peer.is_proven();
@@ -341,13 +341,13 @@ impl Outbox<'_> {
     }
 
     /// Asks a member at its address to echo a nonce.
-    pub(crate) fn ask_at_home(&mut self, slot: Slot) {
+    pub(crate) fn ask_at_address(&mut self, slot: Slot) {
         // It has no heartbeat, and replaces none: it is not this node's turn to send one.
         let mut packet = self.packet(usize::MAX);
         self.push_probe(&mut packet, slot);
         // The answer is no larger to whom this node's address is not proven.
         packet.pad_to(self.question_bytes(MIN_PROBE_BYTES));
-        self.transmit_bytes_at_home(slot, packet.finish());
+        self.transmit_bytes_to_member(slot, packet.finish());
     }
 }
 

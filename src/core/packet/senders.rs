@@ -40,17 +40,17 @@ pub(crate) fn sender_kind(view: &View, paths: &Paths, run: Run, way: Way) -> Sen
     let Some(slot) = view.slot_of_run(run).filter(|slot| *slot != View::ME) else {
         return SenderKind::Stranger;
     };
-    let home = view.record(slot).address;
+    let address = view.record(slot).address;
     let is_its_own = match way {
         Way::Datagrams => true,
         Way::Unbound => false,
-        Way::Link(link) => paths.links.leads_to(run, link, home) || paths.bootstrap.leads_to(link, home),
+        Way::Link(link) => paths.links.leads_to(run, link, address) || paths.bootstrap.leads_to(link, address),
     };
     if is_its_own { SenderKind::Member(slot) } else { SenderKind::ClaimsMember(slot) }
 }
 
 /// Returns true if a packet echoes a nonce that was sent to this member's address.
 pub(crate) fn brings_proof(out: &Outbox<'_>, slot: Slot, inbox: &Inbox) -> bool {
-    let home = out.view.record(slot).address;
-    inbox.messages().filter_map(echo_in).any(|nonce| out.packets.prover.is_nonce(nonce, home, out.cx.now))
+    let address = out.view.record(slot).address;
+    inbox.messages().filter_map(echo_in).any(|nonce| out.packets.prover.is_nonce(nonce, address, out.cx.now))
 }

@@ -82,7 +82,7 @@ fn a_member_that_is_up_and_knows_of_an_electorate_is_asked_from_its_own_address_
     for status in [Status::Joining, Status::Suspect, Status::Down] {
         assert!(!is_followed_as(Record { status, ..finder() }), "{status}");
     }
-    assert!(!is_followed_as(Record { address: address(ELSEWHERE), ..finder() }), "it is at home elsewhere");
+    assert!(!is_followed_as(Record { address: address(ELSEWHERE), ..finder() }), "it has another address");
     assert!(!is_followed_as(Record { run: Run(0xf2), ..finder() }), "another run");
     assert!(!is_followed_as(Record { id: id("n0"), ..finder() }), "of the joiner's name");
     let introduce = |nonce: Nonce| vec![Message::IAm { nonce, record: finder() }];

@@ -170,7 +170,7 @@ fn a_missing_seed_is_looked_for_where_an_electorate_is_known_and_no_more_once_it
 }
 
 #[test]
-fn a_member_that_is_heard_from_a_seeds_address_and_is_at_home_elsewhere_is_not_missed() {
+fn a_member_that_is_heard_from_a_seeds_address_and_has_another_one_is_not_missed() {
     let mut net = Net::new(Profile::Local);
     net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
     net.seen_at.insert(address(0), address(60));

@@ -106,15 +106,15 @@ fn a_member_that_says_that_it_moves_before_it_does_stays_a_member() {
 fn an_address_at_which_nobody_reaches_a_node_is_not_in_its_record_and_it_says_so() {
     for n in [2, 6] {
         let mut net = old_cluster(Profile::Local, n);
-        let (home, nowhere) = (address(1), address(99));
+        let (own, nowhere) = (address(1), address(99));
         net.command(1, Command::SetAddress { ticket: 1, address: nowhere });
         net.run(Duration::from_secs(20));
         net.assert_all_up();
-        assert!(net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == home)));
+        assert!(net.running().all(|node| node.core.record(&id("n1")).is_some_and(|held| held.address == own)));
         assert_eq!(net.nodes[1].replies, [Reply::Refused(CommandError::NotReached { address: nowhere })]);
         let says_so = |notice: &Notice| match notice {
             Notice::MoveNotReached { kept, address, others } => {
-                (*kept, *address) == (home, nowhere) && (1..=REACH_ASKED).contains(&others.len())
+                (*kept, *address) == (own, nowhere) && (1..=REACH_ASKED).contains(&others.len())
             }
             _ => false,
         };

@@ -33,7 +33,7 @@ impl Outsider {
     fn asks(net: &mut Net, joiner: usize, seeking: Seeking) -> Option<Self> {
         let mut record = evil("outsider", 5, Status::Joining);
         // Before all others.
-        record.address = at_home();
+        record.address = at_its_address();
         let at = record.address;
         let mut cookie = None;
         for sequence in 1..10 {
@@ -69,9 +69,9 @@ impl Outsider {
     fn comes_first(&mut self, net: &mut Net) {
         // A new process each time.
         let (nonce, run) = (self.nonce, Run(0xee_0000 + self.sequence));
-        let record = Record { run, address: at_home(), ..evil("sponsor", 5, Status::Joining) };
+        let record = Record { run, address: at_its_address(), ..evil("sponsor", 5, Status::Joining) };
         let not_up = Message::NotUp { nonce, record, joiners: 1 };
-        self.says_all(net, at_home(), run, &[Message::Reply, Message::Seeking(FIRST), not_up]);
+        self.says_all(net, at_its_address(), run, &[Message::Reply, Message::Seeking(FIRST), not_up]);
     }
 }
 
@@ -89,7 +89,7 @@ fn lured(seeds: &[usize]) -> (Net, usize, Outsider) {
     (net, joiner, outsider)
 }
 
-fn at_home() -> SocketAddr {
+fn at_its_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 0], 99))
 }
 
@@ -167,9 +167,9 @@ fn a_candidate_that_was_only_heard_of_counts_where_it_was_asked_and_nowhere_else
     let elsewhere = SocketAddr::from(([10, 0, 0, 0], 1));
     let record = Record { address: elsewhere, ..evil("outsider", 5, Status::Joining) };
     let not_up = Message::NotUp { nonce: outsider.nonce, record, joiners: 1 };
-    outsider.says_all(&mut net, at_home(), EVIL_RUN, &[Message::Reply, Message::Seeking(FIRST), not_up]);
+    outsider.says_all(&mut net, at_its_address(), EVIL_RUN, &[Message::Reply, Message::Seeking(FIRST), not_up]);
     net.run(net.settings.retry_interval * 2);
     let first = |message: Message| if let Message::Seeking(seeking) = message { seeking.first } else { None };
     let named: Vec<_> = mail(&net, address(60)).into_iter().filter_map(first).map(|named| named.address).collect();
-    assert!(!named.is_empty() && named.iter().all(|named| *named == at_home()), "{named:?}");
+    assert!(!named.is_empty() && named.iter().all(|named| *named == at_its_address()), "{named:?}");
 }

@@ -12,7 +12,7 @@ use crate::settings::Profile;
 use crate::wire::{Message, Nonce, Refusal};
 
 /// The joiner's host.
-const HOME: usize = 5;
+const JOINER: usize = 5;
 /// Hosts where the test answers.
 const ONE: usize = 60;
 const OTHER: usize = 61;
@@ -26,7 +26,7 @@ struct Search {
 impl Search {
     fn new(profile: Profile, seeds: &[usize]) -> Self {
         let mut net = Net::new(profile);
-        let joiner = net.add("joiner", HOME, seeds);
+        let joiner = net.add("joiner", JOINER, seeds);
         net.run(ms(5));
         Self { net, joiner, sequence: 0 }
     }
@@ -68,7 +68,7 @@ fn comes_back(net: &mut Net, seeds: &[usize], remembered: &[usize]) -> usize {
         run: Run(500),
         seeds: seeds.len(),
         remembered: at(remembered),
-        ..birth("joiner", 1, address(HOME), &net.settings)
+        ..birth("joiner", 1, address(JOINER), &net.settings)
     };
     net.add_birth(init, at(seeds))
 }
@@ -100,7 +100,7 @@ fn not_up(host: usize) -> impl FnOnce(Nonce) -> Message {
 #[test]
 fn a_seed_that_a_member_keeps_waiting_founds_no_cluster_whoever_else_is_not_up() {
     for has_rival in [false, true] {
-        let mut search = Search::new(Profile::Local, &[HOME, ONE, OTHER]);
+        let mut search = Search::new(Profile::Local, &[JOINER, ONE, OTHER]);
         for round in 0..80 {
             search.says(ONE, wait);
             if has_rival {

@@ -100,7 +100,7 @@ fn link(net: &mut Net, node: usize, link: LinkId, event: LinkEvent<'_>) -> Vec<O
 }
 
 /// Returns the nonce that a member is asked to echo at its own address.
-fn asked_at_home(outputs: &[Output], member: usize) -> Option<Nonce> {
+fn asked_at_address(outputs: &[Output], member: usize) -> Option<Nonce> {
     outputs.iter().find_map(|output| match output {
         Output::Transmit { to, bytes, .. } if *to == address(member) => {
             Packet::decode(bytes).expect("decodes").messages.into_iter().find_map(|message| match message {
@@ -127,7 +127,7 @@ fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
     let unproven = LinkId::Accepted(1);
     let outputs = link(&mut net, 0, unproven, LinkEvent::Frame { from, bytes: &told });
     assert!(net.nodes[0].core.is_up() && net.nodes[0].core.open_links() == 0, "nothing that it says is believed");
-    let nonce = asked_at_home(&outputs, 1).expect("the member is asked, at its own address");
+    let nonce = asked_at_address(&outputs, 1).expect("the member is asked, at its own address");
     assert!(!is_greeted(&outputs, unproven), "nothing goes over it");
 
     let wrong = bare(run, 901, &[Message::Ack { nonce: Nonce(nonce.0 + 1) }]);
@@ -179,7 +179,7 @@ fn an_address_that_was_proven_before_makes_no_connection_a_link() {
     let unproven = LinkId::Accepted(1);
     let outputs = link(&mut net, 0, unproven, LinkEvent::Frame { from, bytes: &greeting });
     assert!(!is_greeted(&outputs, unproven) && net.nodes[0].core.open_links() == 0, "perhaps nobody reaches it by now");
-    assert!(asked_at_home(&outputs, 1).is_some());
+    assert!(asked_at_address(&outputs, 1).is_some());
 }
 
 #[test]

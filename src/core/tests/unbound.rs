@@ -46,7 +46,7 @@ fn an_unbound_packet_of_a_member_is_no_sign_of_life_and_brings_no_news() {
 }
 
 #[test]
-fn a_member_that_asks_who_is_here_is_told_so_at_its_home_and_no_larger_than_it_asked() {
+fn a_member_that_asks_who_is_here_is_told_so_at_its_address_and_no_larger_than_it_asked() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;
     let asks = |run: Run| packet(run, 2_000, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);

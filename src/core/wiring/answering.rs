@@ -144,9 +144,9 @@ impl Core {
     fn answer_unbound(&mut self, sender: Sender, answer: &Answer) -> bool {
         let (SenderKind::ClaimsMember(slot), Some(nonce)) = (answer.kind, answer.owed.introduce) else { return false };
         let entry = self.view.entry(slot);
-        let is_at_home =
+        let is_at_address =
             entry.peer.is_proven() && entry.record.address == sender.from && entry.record.run == sender.run;
-        if sender.way != Way::Unbound || !is_at_home || self.cx.phase.is_joining() {
+        if sender.way != Way::Unbound || !is_at_address || self.cx.phase.is_joining() {
             return false;
         }
         let mut packet = self.out().packet(sender.bytes.max(MAX_HEADER_BYTES));

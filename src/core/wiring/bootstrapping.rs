@@ -119,7 +119,7 @@ impl Core {
             let address = self.view.record(slot).address;
             self.out().open_bootstrap(address);
         }
-        self.out().ask_at_home(slot);
+        self.out().ask_at_address(slot);
     }
 
     /// Asks the members again in whose names there are unproven links.
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// Notes that a member's address has echoed a nonce: a connection in its name is its link.
-    pub(crate) fn proved_at_home(&mut self, slot: Slot) {
+    pub(crate) fn proved_at_address(&mut self, slot: Slot) {
         self.view.peer_mut(slot).prove();
         let record = self.view.record(slot);
         let (run, address, is_live) = (record.run, record.address, record.status.is_live());
@@ -174,11 +174,11 @@ impl Core {
         if is_late && !self.paths.fallbacks.is_open(run) && is_linked {
             let bytes = packet.finish();
             self.paths.copy_to_link(&mut self.cx, run, &bytes);
-            self.out().transmit_bytes_at_home(slot, bytes);
+            self.out().transmit_bytes_to_member(slot, bytes);
         } else if wants_link && !is_linked {
             let bytes = packet.finish();
             self.paths.keep_for_link(run, &bytes);
-            self.out().transmit_bytes_at_home(slot, bytes);
+            self.out().transmit_bytes_to_member(slot, bytes);
         } else {
             self.out().send_to(slot, packet);
         }

@@ -202,7 +202,7 @@ impl Core {
     /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
     fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
         if self.packets.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
-            self.proved_at_home(slot);
+            self.proved_at_address(slot);
             self.note_contact(slot, self.cx.now);
         } else {
             self.cx.counters.drop(DropReason::Unasked);

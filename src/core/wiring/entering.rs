@@ -157,7 +157,7 @@ impl Core {
             && self.view.record(slot).address == address
         {
             // Its welcome echoed the nonce that was sent to this address.
-            self.proved_at_home(slot);
+            self.proved_at_address(slot);
         }
         self.observe_besides(sponsor);
         if !self.joiner.request_reach(&mut outbox!(self)) {
@@ -257,7 +257,7 @@ impl Core {
         } else if let SenderKind::Member(slot) = sender.kind
             && self.view.record(slot).address == sender.from
         {
-            self.proved_at_home(slot);
+            self.proved_at_address(slot);
         }
         is_right
     }
@@ -266,8 +266,8 @@ impl Core {
     pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
         let is_here = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
-        let is_at_home = self.packets.prover.is_nonce(nonce, record.address, self.cx.now);
-        if !is_here && !is_at_home {
+        let is_at_address = self.packets.prover.is_nonce(nonce, record.address, self.cx.now);
+        if !is_here && !is_at_address {
             self.cx.counters.drop(DropReason::Unasked);
             return Introduction::Ignored;
         }
@@ -296,9 +296,9 @@ impl Core {
             return Introduction::Tombstoned { incarnation };
         }
         if let Some(slot) = self.view.slot_of_run(record.run) {
-            return self.member_introduced(slot, sender, record, (is_here, is_at_home));
+            return self.member_introduced(slot, sender, record, (is_here, is_at_address));
         }
-        if !is_at_home {
+        if !is_at_address {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
             if self.packets.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
                 let nonce = self.packets.prover.nonce(record.address, self.cx.now);
@@ -333,7 +333,7 @@ impl Core {
         match self.view.slot_of_run(run) {
             Some(slot) => {
                 if self.view.record(slot).address == sender.from {
-                    self.proved_at_home(slot);
+                    self.proved_at_address(slot);
                 }
                 Introduction::Member
             }
@@ -352,14 +352,14 @@ impl Core {
         slot: Slot,
         sender: Sender,
         record: Record,
-        (is_here, is_at_home): (bool, bool),
+        (is_here, is_at_address): (bool, bool),
     ) -> Introduction {
         let held = self.view.record(slot);
         let is_silent = matches!(held.status, Status::Suspect | Status::Down);
-        if is_silent && record.address == held.address && sender.from != record.address && !is_at_home {
+        if is_silent && record.address == held.address && sender.from != record.address && !is_at_address {
             match sender.way {
                 Way::Link(_) => self.bootstrap_to_member(record.address),
-                Way::Datagrams | Way::Unbound => self.out().ask_at_home(slot),
+                Way::Datagrams | Way::Unbound => self.out().ask_at_address(slot),
             }
             return Introduction::Ignored;
         }
@@ -376,7 +376,7 @@ impl Core {
             return Introduction::Ignored;
         };
         match sender.way {
-            _ if address == sender.from => self.proved_at_home(slot),
+            _ if address == sender.from => self.proved_at_address(slot),
             Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
             Way::Datagrams | Way::Unbound => {}
             Way::Link(_) => self.bootstrap_to_member(address),

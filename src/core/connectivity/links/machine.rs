@@ -54,13 +54,13 @@ impl Links {
     }
 
     /// Returns true if this is the open link to a member at this address.
-    pub(crate) fn leads_to(&self, run: Run, link: LinkId, home: SocketAddr) -> bool {
-        self.open(run) == Some(link) && self.is_at(run, home)
+    pub(crate) fn leads_to(&self, run: Run, link: LinkId, address: SocketAddr) -> bool {
+        self.open(run) == Some(link) && self.is_at(run, address)
     }
 
     /// Returns true if the link to a member leads, or led at last, to this address.
-    pub(crate) fn is_at(&self, run: Run, home: SocketAddr) -> bool {
-        self.table.get(run).and_then(Link::home) == Some(home)
+    pub(crate) fn is_at(&self, run: Run, address: SocketAddr) -> bool {
+        self.table.get(run).and_then(Link::address) == Some(address)
     }
 
     /// Returns true if the link to a member is connected and not answered yet.

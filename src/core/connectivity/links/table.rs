@@ -36,7 +36,7 @@ pub(super) struct Link {
     /// The time at which a lost link was last opened again at once.
     reopened: Option<Time>,
     /// The address that the link leads to: opened to it, or accepted and proven by what was sent there.
-    home: Option<SocketAddr>,
+    address: Option<SocketAddr>,
     /// The time at which the last frame came over a link to this member.
     heard: Option<Time>,
 }
@@ -84,8 +84,8 @@ impl Link {
     }
 
     /// Returns the address that the link leads to, or last led to.
-    pub(super) fn home(&self) -> Option<SocketAddr> {
-        self.home
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Returns the time at which the last frame came.
@@ -187,8 +187,8 @@ impl Table {
     }
 
     /// Notes where a link leads to.
-    pub(super) fn leads_to(&mut self, run: Run, home: SocketAddr) {
-        self.links.entry(run).or_default().home = Some(home);
+    pub(super) fn leads_to(&mut self, run: Run, address: SocketAddr) {
+        self.links.entry(run).or_default().address = Some(address);
     }
 
     /// Notes that a frame came.

@@ -179,12 +179,12 @@ impl Sponsor {
                 // Nobody forges the address of a connection.
                 let is_by_link = matches!(sender.way, Way::Link(_)) && self.joiners.contains(sender.run);
                 let by_link = is_by_link.then_some(sender.from);
-                let Some(home) = by_link.or_else(|| self.joiners.home_of(sender.run, sender.from)) else {
+                let Some(address) = by_link.or_else(|| self.joiners.address_of(sender.run, sender.from)) else {
                     out.cx.counters.drop(DropReason::UnknownRun);
                     return None;
                 };
                 self.heard_joiner(out.cx.now, sender.run);
-                home
+                address
             }
         };
         if out.cx.phase.is_joining() {
