@@ -24,7 +24,8 @@
 //!   through would otherwise count against the accused everywhere else, and take its chance to refute: others reach
 //!   Down `down_timeout` after the last sign that the accusation tells of.
 //!
-//! A machine: it is lent what it judges by ([`Grounds`]) and says what follows ([`Step`]); the core does it (see `judging`).
+//! A machine: it is lent what it judges by ([`Grounds`]) and says what follows ([`DetectorStep`]); the core does it
+//! (see `judging`).
 //!
 //! Must not know: the way a sign of life took.
 
@@ -66,7 +67,7 @@ pub(crate) struct Grounds<'a> {
 
 /// The step that a member's silence, or its age, calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DetectorStep {
     /// It is judged again then.
     Wait(Time),
     /// It was heard meanwhile; it is judged again then, at the latest (see [`Grounds::look_at`]).
@@ -96,27 +97,27 @@ impl Detector {
         slot: Slot,
         is_up: bool,
         are_rivals_met: impl Fn(Duration) -> bool,
-    ) -> Option<Step> {
+    ) -> Option<DetectorStep> {
         let threshold = grounds.threshold(slot)?;
         if !is_up {
             // A joiner has no view yet by which it could judge; it looks again when it is Up. To a node that is leaving
             // nobody sends any more, and so it judges nobody.
-            return Some(Step::Wait(threshold.max(grounds.now + MIN_PAUSE)));
+            return Some(DetectorStep::Wait(threshold.max(grounds.now + MIN_PAUSE)));
         }
         if threshold > grounds.now {
-            return Some(Step::Look(threshold));
+            return Some(DetectorStep::Look(threshold));
         }
         match grounds.view.record(slot).status {
             Status::Up => Some(self.doubt(grounds, slot, are_rivals_met)),
-            Status::Suspect => Some(Step::Confirm),
-            Status::Leaving => Some(Step::Depart),
-            Status::Down | Status::Left(_) => Some(Step::Reap),
+            Status::Suspect => Some(DetectorStep::Confirm),
+            Status::Leaving => Some(DetectorStep::Depart),
+            Status::Down | Status::Left(_) => Some(DetectorStep::Reap),
             Status::Joining => None,
         }
     }
 
     /// Has a silent member probed, and suspects it at the end of its timeout.
-    fn doubt(&mut self, grounds: Grounds<'_>, slot: Slot, are_rivals_met: impl Fn(Duration) -> bool) -> Step {
+    fn doubt(&mut self, grounds: Grounds<'_>, slot: Slot, are_rivals_met: impl Fn(Duration) -> bool) -> DetectorStep {
         let (now, entry) = (grounds.now, grounds.view.entry(slot));
         let (run, timing) = (entry.record.run, entry.record.timing);
         let demanded = entry.demanded_silence(now);
@@ -129,11 +130,11 @@ impl Detector {
         if probed >= PROBES && now >= suspect_at {
             if are_rivals_met(demanded) {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
-                return Step::Wait(now + grounds.settings.probe_timeout);
+                return DetectorStep::Wait(now + grounds.settings.probe_timeout);
             }
             let doubted = self.inquiries.began(run);
             self.inquiries.close(run);
-            return Step::Suspect { doubted, claimed: now - demanded };
+            return DetectorStep::Suspect { doubted, claimed: now - demanded };
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another
         // chance.
@@ -142,7 +143,7 @@ impl Detector {
         let pace = grounds.settings.probe_timeout.min(timing.suspect_timeout() / 15);
         let answered_by = now + pace;
         let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
-        Step::Probe { nth: probed, next }
+        DetectorStep::Probe { nth: probed, next }
     }
 
     /// Draws some of these addresses, as many as there are, in an order of its own.

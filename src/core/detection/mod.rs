@@ -22,7 +22,7 @@ mod partition;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use detector::{Detector, Grounds, Step};
+pub(crate) use detector::{Detector, DetectorStep, Grounds};
 pub(crate) use health::{LocalHealth, Pause, arrived_at};
 pub(crate) use indirect_probe::Inquiries;
 pub(crate) use partition::Partition;

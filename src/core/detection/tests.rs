@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Detector, Grounds, LocalHealth, Step};
+use super::{Detector, DetectorStep, Grounds, LocalHealth};
 use crate::limits::MIN_PAUSE;
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::observers::{Observers, Sight};
@@ -50,13 +50,13 @@ impl World {
         self.view.peer_mut(IT).accused((status == Status::Suspect).then_some(self.now));
     }
 
-    fn judge_as(&mut self, is_up: bool, are_rivals_met: bool) -> Option<Step> {
+    fn judge_as(&mut self, is_up: bool, are_rivals_met: bool) -> Option<DetectorStep> {
         let Self { view, observers, health, settings, now, .. } = self;
         let grounds = Grounds { now: *now, view, observers, health, settings };
         self.detector.judge(grounds, IT, is_up, |_| are_rivals_met)
     }
 
-    fn judge(&mut self) -> Option<Step> {
+    fn judge(&mut self) -> Option<DetectorStep> {
         self.judge_as(true, false)
     }
 }
@@ -66,9 +66,9 @@ fn who_is_not_up_judges_nobody_and_who_was_heard_is_looked_at_later() {
     let mut world = World::new();
     let (suspect, probed) = (world.settings.suspect_timeout, world.settings.suspect_timeout * 4 / 5);
     world.at(suspect * 3);
-    assert_eq!(world.judge_as(false, false), Some(Step::Wait(world.now + MIN_PAUSE)));
+    assert_eq!(world.judge_as(false, false), Some(DetectorStep::Wait(world.now + MIN_PAUSE)));
     world.view.peer_mut(IT).lived_at(world.now);
-    assert_eq!(world.judge(), Some(Step::Look(world.now + probed)));
+    assert_eq!(world.judge(), Some(DetectorStep::Look(world.now + probed)));
     world.becomes(Status::Joining);
     assert_eq!(world.judge(), None);
 }
@@ -83,15 +83,15 @@ fn three_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
     for nth in 0..4 {
         world.at(first + pace * nth);
         let next = (world.now + pace).min(Time::ORIGIN + suspect);
-        assert_eq!(world.judge(), Some(Step::Probe { nth, next }), "{nth}");
+        assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next }), "{nth}");
     }
     world.at(suspect);
     let doubted = Some(Time::ORIGIN + first);
-    assert_eq!(world.judge(), Some(Step::Suspect { doubted, claimed: Time::ORIGIN }));
+    assert_eq!(world.judge(), Some(DetectorStep::Suspect { doubted, claimed: Time::ORIGIN }));
     // Whoever comes late probes three times all the same.
     let mut late = World::new();
     late.at(suspect * 2);
-    assert!(matches!(late.judge(), Some(Step::Probe { nth: 0, .. })));
+    assert!(matches!(late.judge(), Some(DetectorStep::Probe { nth: 0, .. })));
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn nobody_is_suspected_while_two_processes_of_ones_own_name_have_met() {
     world.at(world.settings.suspect_timeout);
     (0..3).for_each(|_| _ = world.judge());
     let again = world.now + world.settings.probe_timeout;
-    assert_eq!(world.judge_as(true, true), Some(Step::Wait(again)));
-    assert!(matches!(world.judge(), Some(Step::Suspect { .. })));
+    assert_eq!(world.judge_as(true, true), Some(DetectorStep::Wait(again)));
+    assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_sign_of_life_ends_a_doubt_once() {
     let (now, run, later) = (world.now, Run(2), world.now + world.settings.suspect_timeout);
     assert!(!world.detector.end_doubt(now, run, now), "it is still silent");
     assert!(world.detector.end_doubt(now, run, later) && !world.detector.end_doubt(now, run, later));
-    assert!(matches!(world.judge(), Some(Step::Probe { nth: 0, .. })), "the next one begins anew");
+    assert!(matches!(world.judge(), Some(DetectorStep::Probe { nth: 0, .. })), "the next one begins anew");
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn who_is_accused_leaving_or_gone_is_judged_by_the_time_of_its_status() {
     let mut world = World::new();
     let Settings { suspect_timeout, down_timeout, reap_after, .. } = world.settings;
     world.at(suspect_timeout).becomes(Status::Suspect);
-    assert_eq!(world.at(down_timeout * 9 / 10).judge(), Some(Step::Look(Time::ORIGIN + down_timeout)));
-    assert_eq!(world.at(down_timeout).judge(), Some(Step::Confirm));
+    assert_eq!(world.at(down_timeout * 9 / 10).judge(), Some(DetectorStep::Look(Time::ORIGIN + down_timeout)));
+    assert_eq!(world.at(down_timeout).judge(), Some(DetectorStep::Confirm));
     world.becomes(Status::Leaving);
-    assert_eq!(world.at(suspect_timeout).judge(), Some(Step::Depart));
+    assert_eq!(world.at(suspect_timeout).judge(), Some(DetectorStep::Depart));
     for gone in [Status::Down, Status::Left(LeaveReason::Graceful)] {
         world.becomes(gone);
-        assert_eq!(world.at(reap_after).judge(), Some(Step::Reap));
+        assert_eq!(world.at(reap_after).judge(), Some(DetectorStep::Reap));
     }
 }
 

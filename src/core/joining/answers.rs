@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::asked::Answerer;
 use super::join::Joining;
-use super::join::{Joiner, Step};
+use super::join::{JoinStep, Joiner};
 use super::reachable::is_told_unreachable;
 use super::status::answers_count_for;
 use super::status::are_all_of_another_cluster;
@@ -133,7 +133,7 @@ impl Joiner {
         sender: Sender,
         nonce: Nonce,
         refusal: Refusal,
-    ) -> Option<Step> {
+    ) -> Option<JoinStep> {
         if is_told_unreachable(out, sender, nonce, &refusal) {
             out.cx.notice("refused", Notice::Refused { by: sender.from, refusal });
             return None;
@@ -160,7 +160,7 @@ impl Joiner {
                         if matches!(sender.kind, SenderKind::Member(_))
                             && out.health.is_deaf(out.cx.now, &out.cx.settings) =>
                     {
-                        Some(Step::Unreached(advertised))
+                        Some(JoinStep::Unreached(advertised))
                     }
                     _ => None,
                 };
@@ -191,7 +191,7 @@ impl Joiner {
             && (joining.asked.refuses_this_node(now, at_most)
                 || !joining.is_seed && are_all_of_another_cluster(&self.answers_of_seeds(out.cx, out.view, reunion)));
         if is_final {
-            return Some(Step::Stop(StopReason::Refused { by, refusal }));
+            return Some(JoinStep::Stop(StopReason::Refused { by, refusal }));
         }
         out.cx.notice("refused", Notice::Refused { by, refusal });
         None
@@ -207,14 +207,14 @@ impl Joiner {
         by: SocketAddr,
         asked: SocketAddr,
         holder: SocketAddr,
-    ) -> Option<Step> {
+    ) -> Option<JoinStep> {
         let (now, patience) = (out.cx.now, out.cx.settings.retry_interval * FOUNDING_RETRIES);
         let (is_contact, has_seeds) = (reunion.is_contact(asked), reunion.has_seeds());
         let joining = self.joining.as_mut()?;
         let first = *joining.name_refused.get_or_insert(now);
         if is_contact || (!has_seeds && now.since(first) >= patience) {
             let id = out.view.me().id.clone();
-            return Some(Step::Stop(StopReason::NameInUse { id, holder }));
+            return Some(JoinStep::Stop(StopReason::NameInUse { id, holder }));
         }
         let refusal = Refusal::NameInUse { holder };
         joining.refused = Some((by, refusal.clone()));

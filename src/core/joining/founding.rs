@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use super::join::{Joiner, Prospects, Step};
+use super::join::{JoinStep, Joiner, Prospects};
 use super::status::answers_count_for;
 use crate::discovery::Reunion;
 use crate::doors::{Contacted, Notice, Output, Receiver};
@@ -227,7 +227,7 @@ impl Joiner {
         waiting: impl FnOnce() -> Vec<Newcomer>,
         prospects: Prospects,
         answer: &NotUp,
-    ) -> Option<Step> {
+    ) -> Option<JoinStep> {
         let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
         let NotUp { from, nonce, record, seeking } = answer;
         let (joining, answerer) = self.answer_by(out.cx, *nonce)?;
@@ -290,7 +290,7 @@ impl Joiner {
         out: &mut Outbox<'_>,
         reunion: &Reunion,
         prospects: Prospects,
-    ) -> Option<Step> {
+    ) -> Option<JoinStep> {
         let patience = out.cx.settings.retry_interval * FOUNDING_RETRIES;
         let (now, address, lately) = (out.cx.now, out.view.me().address, out.cx.settings.retry_interval * 2);
         // It is longer if the members of the cluster would form an electorate: others may know of one.
@@ -339,7 +339,7 @@ impl Joiner {
         let founds = may_found && self.transfer.is_none() && !prospects.is_raising;
         founds.then(|| {
             out.cx.output(Output::Notice(Notice::Founded));
-            Step::BecomeUp
+            JoinStep::BecomeUp
         })
     }
 }

@@ -110,7 +110,7 @@ impl Joining {
 }
 
 /// A node that looks for a cluster and is let in: a machine. While it is at it, it asks by itself; what becomes of the node
-/// comes back as a [`Step`].
+/// comes back as a [`JoinStep`].
 #[derive(Debug, Clone)]
 pub(crate) struct Joiner {
     pub(super) rng: ChaCha8Rng,
@@ -122,7 +122,7 @@ pub(crate) struct Joiner {
 
 /// An outcome of joining that the rest of the node acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum JoinStep {
     /// It is a member.
     BecomeUp,
     /// It cannot be one.
@@ -160,9 +160,9 @@ impl Joiner {
     }
 
     /// Looks for a cluster, or founds one if there is no address to look at.
-    pub(crate) fn seek_cluster(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<Step> {
+    pub(crate) fn seek_cluster(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<JoinStep> {
         if !reunion.has_anywhere_to_go() {
-            return Some(Step::BecomeUp);
+            return Some(JoinStep::BecomeUp);
         }
         if reunion.has_seeds() {
             // The first try follows when the names are resolved.

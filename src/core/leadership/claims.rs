@@ -27,7 +27,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::Lead;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
 use crate::doors::Output;
 use crate::election::{
@@ -301,7 +301,7 @@ impl Lead {
         if is_news && has_content {
             let is_own = self.is_leading() || self.leave_by.is_some();
             let claim = self.claim(around.now).map(Box::new);
-            self.steps.extend(claim.map(|claim| Step::Flood { claim, is_own }));
+            self.steps.extend(claim.map(|claim| LeadStep::Flood { claim, is_own }));
         }
     }
 }
@@ -321,7 +321,7 @@ impl Lead {
             // still be there.
             claim.term = claim.began;
         }
-        self.steps.push(Step::answer(from, Message::LeaderClaim(Box::new(claim))));
+        self.steps.push(LeadStep::answer(from, Message::LeaderClaim(Box::new(claim))));
     }
 
     /// Returns the time at which news of the leader is so old that it is asked for.
@@ -363,7 +363,7 @@ impl Lead {
     fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
         if is_due(around.now, self.asked_at, WHO_LEADS_INTERVAL) {
             self.asked_at = Some(around.now);
-            self.steps.push(Step::tell(whom, Message::WhoLeads));
+            self.steps.push(LeadStep::tell(whom, Message::WhoLeads));
         }
     }
 }

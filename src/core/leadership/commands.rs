@@ -27,7 +27,7 @@ use rand::{Rng, RngExt};
 
 use super::Lead;
 use super::electing::belongs_in_view;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Output, Reply, Ticket};
 use crate::election::{ChangeError, Electorate};
@@ -68,14 +68,14 @@ impl Forward {
     }
 
     /// Returns the step that asks this leader now.
-    fn ask(&mut self, to: Slot, leader: &Record, now: Time) -> Step {
+    fn ask(&mut self, to: Slot, leader: &Record, now: Time) -> LeadStep {
         self.may_be_done |= self.asked.as_ref().is_some_and(|(asked, _)| *asked != leader.run);
         self.asked = Some((leader.run, leader.id.clone()));
         self.asks += 1;
         self.ask_at = now + FORWARD_RETRY;
         let message = Message::ChangeVoters(Box::new(self.question.clone()));
         // A link may be stalled without anybody knowing, and datagrams may be lost: they are used by turns.
-        Step::Send { to, message, is_answer: false, is_by_link: self.asks % 2 == 1 }
+        LeadStep::Send { to, message, is_answer: false, is_by_link: self.asks % 2 == 1 }
     }
 
     /// Returns true if a leader notices what another one has done of the command, and does the rest.
@@ -382,7 +382,7 @@ impl Lead {
 
     fn tell_outcome(&mut self, to: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) {
         let message = Message::VotersChanged(Box::new(VotersChanged { nonce, result }));
-        self.steps.push(Step::Send { to, message, is_answer: true, is_by_link: true });
+        self.steps.push(LeadStep::Send { to, message, is_answer: true, is_by_link: true });
     }
 }
 

@@ -10,7 +10,7 @@ use rand::RngExt;
 use super::Lead;
 use super::claims::Known;
 use super::commands::RemoteCommands;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
 use crate::doors::{Notice, Output, Reply};
 use crate::election::{Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, LossReason, Roster};
@@ -54,9 +54,9 @@ impl Lead {
         match action {
             Action::Send { to, word } => {
                 let to = around.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
-                self.steps.extend(to.map(|to| Step::SendToVoter { to, word: Box::new(word) }));
+                self.steps.extend(to.map(|to| LeadStep::SendToVoter { to, word: Box::new(word) }));
             }
-            Action::Persist(_) => self.steps.push(Step::Persist(Box::new(self.election.ballot().clone()))),
+            Action::Persist(_) => self.steps.push(LeadStep::Persist(Box::new(self.election.ballot().clone()))),
             Action::Claimed { term, sequence, sent, until } => {
                 let leader = around.view.record(View::ME).id.clone();
                 let lineage = self.election.lineage();
@@ -213,7 +213,7 @@ impl Lead {
 
     /// Lets this node leave, since the voters are released, or will be by time alone.
     pub(super) fn leave(&mut self) {
-        self.steps.extend(self.leave_by.take().map(|_| Step::Leave));
+        self.steps.extend(self.leave_by.take().map(|_| LeadStep::Leave));
     }
 
     /// Tells the election machine that this node leaves, before it ends. A node that leaves a cluster where nobody else

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 
 use super::Lead;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::doors::{CommandError, Ticket};
 use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
 use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};
@@ -56,7 +56,7 @@ impl Lead {
     /// Answers a member that asks who leads, where nobody is known to have led.
     pub(super) fn tell_founded(&mut self, to: Slot) {
         let founded = self.election.electorate_report();
-        self.steps.extend(founded.map(|founded| Step::answer(to, Message::ElectorateReport(founded))));
+        self.steps.extend(founded.map(|founded| LeadStep::answer(to, Message::ElectorateReport(founded))));
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.

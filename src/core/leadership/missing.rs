@@ -32,7 +32,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::Lead;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::election::Electorate;
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
 use crate::member::{NodeId, Run, Status};
@@ -147,7 +147,7 @@ impl Lead {
         let is_known = cut_off.is_some_and(|at| around.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
             self.voter_may_be_gone(around, run);
-            self.steps.push(Step::AskWho(address));
+            self.steps.push(LeadStep::AskWho(address));
         }
     }
 }
@@ -179,7 +179,7 @@ impl Lead {
         }
         let view = &*around.view;
         let addresses: BTreeSet<SocketAddr> = self.missing_voters(view).map(|slot| view.record(slot).address).collect();
-        self.steps.push(Step::LookFor(addresses));
+        self.steps.push(LeadStep::LookFor(addresses));
         let lot = 0.75 + 0.5 * self.random.random::<f64>();
         self.search.look_at = Some(around.now + self.pause_of_lookers(around).mul_f64(lot));
     }

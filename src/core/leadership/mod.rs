@@ -20,8 +20,8 @@
 //! | voters and seeds that are not there | `missing` |
 //! | an operator's commands: asked of the leader, carried out for others | `commands` |
 //!
-//! It owns its state, is lent what it judges by ([`Surroundings`]), and says what follows ([`Step`]); the core does that
-//! in the same order, see `leading`.
+//! It owns its state, is lent what it judges by ([`Surroundings`]), and says what follows ([`LeadStep`]); the core
+//! does that in the same order, see `leading`.
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
@@ -63,7 +63,7 @@ use electing::Seen;
 use founded::Hearsay;
 use missing::Search;
 pub use other::OtherElectorate;
-pub(crate) use steps::{Step, Surroundings, push_shortened};
+pub(crate) use steps::{LeadStep, Surroundings, push_shortened};
 use views::Fetch;
 
 /// What a node knows of its leader, as a voter or not.
@@ -72,7 +72,7 @@ pub(crate) struct Lead {
     election: Election,
     random: ChaCha8Rng,
     /// What is to be done, and was not taken out yet.
-    steps: Vec<Step>,
+    steps: Vec<LeadStep>,
     /// The time between a leader's renewals.
     renewal_interval: Duration,
     /// The claim heard of last, this node's own included.
@@ -139,7 +139,7 @@ impl Lead {
         Self {
             election,
             random,
-            steps: vec![Step::Output(Output::Leadership(told.clone()))],
+            steps: vec![LeadStep::Output(Output::Leadership(told.clone()))],
             renewal_interval,
             known: None,
             ran_out: None,
@@ -167,12 +167,12 @@ impl Lead {
     }
 
     /// Takes out what is to be done, in order.
-    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+    pub(crate) fn take_steps(&mut self) -> Vec<LeadStep> {
         std::mem::take(&mut self.steps)
     }
 
     fn output(&mut self, output: Output) {
-        self.steps.push(Step::Output(output));
+        self.steps.push(LeadStep::Output(output));
     }
 
     /// Does everything that is due when the timer fires. [`Lead::schedule`] is to be called once its steps are carried out.

@@ -34,7 +34,7 @@ pub(crate) struct Surroundings<'a> {
 
 /// Something that is to be done for the machine.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum LeadStep {
     /// Give this to the driver.
     Output(Output),
     /// Make this ballot durable.
@@ -53,15 +53,15 @@ pub(crate) enum Step {
     Leave,
 }
 
-impl Step {
+impl LeadStep {
     /// Returns the step that sends a message to a member as a datagram.
     pub(super) fn tell(to: Slot, message: Message) -> Self {
-        Step::Send { to, message, is_answer: false, is_by_link: false }
+        LeadStep::Send { to, message, is_answer: false, is_by_link: false }
     }
 
     /// Returns the step that answers a member by a datagram.
     pub(super) fn answer(to: Slot, message: Message) -> Self {
-        Step::Send { to, message, is_answer: true, is_by_link: false }
+        LeadStep::Send { to, message, is_answer: true, is_by_link: false }
     }
 }
 

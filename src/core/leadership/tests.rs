@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Lead, Step, Surroundings};
+use super::{Lead, LeadStep, Surroundings};
 use crate::context::Phase;
 use crate::counters::{Counters, DropReason};
 use crate::discovery::Reunion;
@@ -84,7 +84,7 @@ impl World {
     }
 
     /// Calls the machine, and returns what it says. The disk takes each ballot at once.
-    fn call(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) -> Vec<Step> {
+    fn call(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) -> Vec<LeadStep> {
         let mut around = Surroundings {
             now: self.now,
             phase: Phase::Up,
@@ -100,7 +100,8 @@ impl World {
         let mut steps = Vec::new();
         loop {
             let said = self.lead.take_steps();
-            let version = |step: &Step| if let Step::Persist(ballot) = step { Some(ballot.version) } else { None };
+            let version =
+                |step: &LeadStep| if let LeadStep::Persist(ballot) = step { Some(ballot.version) } else { None };
             let stored = said.iter().filter_map(version).next_back();
             steps.extend(said);
             let Some(stored) = stored else { return steps };
@@ -109,7 +110,7 @@ impl World {
     }
 
     /// Lets time pass, and the timer fire as often as it is due.
-    fn sleep(&mut self, time: Duration) -> Vec<Step> {
+    fn sleep(&mut self, time: Duration) -> Vec<LeadStep> {
         let until = self.now + time;
         let mut steps = Vec::new();
         while let Some(at) = self.timers.next().filter(|at| *at <= until) {
@@ -123,7 +124,7 @@ impl World {
     }
 
     /// Hears from a member that somebody leads, by a renewal of this age, or that nobody does.
-    fn hear(&mut self, by: Slot, leader: Option<Slot>, term: u64, sequence: u64, age: Duration) -> Vec<Step> {
+    fn hear(&mut self, by: Slot, leader: Option<Slot>, term: u64, sequence: u64, age: Duration) -> Vec<LeadStep> {
         let claim = LeaderClaim {
             lineage: Lineage(5),
             root: Lineage(5),
@@ -144,20 +145,20 @@ impl World {
         told.leader.clone().map(|leader| (leader, told.term.0))
     }
 
-    fn ask_for_voter(&mut self) -> Vec<Step> {
+    fn ask_for_voter(&mut self) -> Vec<LeadStep> {
         let request = VoterRequest::Add(id(0));
         self.call(|lead, around| lead.asked_for_voters(around, 1, request))
     }
 
-    fn answer(&mut self, by: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) -> Vec<Step> {
+    fn answer(&mut self, by: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) -> Vec<LeadStep> {
         self.call(|lead, around| lead.on_voters_changed(around, by, &VotersChanged { nonce, result }))
     }
 }
 
 /// Returns what was said of leaders coming and going.
-fn events(steps: &[Step]) -> Vec<Output> {
+fn events(steps: &[LeadStep]) -> Vec<Output> {
     let is_event = |output: &&Output| matches!(output, Output::LeaderElected { .. } | Output::LeaderLost { .. });
-    let outputs = steps.iter().filter_map(|step| if let Step::Output(output) = step { Some(output) } else { None });
+    let outputs = steps.iter().filter_map(|step| if let LeadStep::Output(output) = step { Some(output) } else { None });
     outputs.filter(is_event).cloned().collect()
 }
 
@@ -170,9 +171,9 @@ fn lost(leader: Slot, term: u64, reason: LossReason) -> Output {
 }
 
 /// Returns the questions to leaders: whom, under which nonce, and whether by a link if there is one.
-fn asked(steps: &[Step]) -> Vec<(Slot, Nonce, bool)> {
-    let question = |step: &Step| match step {
-        Step::Send { to, message: Message::ChangeVoters(question), is_by_link, is_answer: false } => {
+fn asked(steps: &[LeadStep]) -> Vec<(Slot, Nonce, bool)> {
+    let question = |step: &LeadStep| match step {
+        LeadStep::Send { to, message: Message::ChangeVoters(question), is_by_link, is_answer: false } => {
             Some((*to, question.nonce, *is_by_link))
         }
         _ => None,
@@ -180,9 +181,9 @@ fn asked(steps: &[Step]) -> Vec<(Slot, Nonce, bool)> {
     steps.iter().filter_map(question).collect()
 }
 
-fn replies(steps: &[Step]) -> Vec<Reply> {
-    let reply = |step: &Step| match step {
-        Step::Output(Output::Reply { reply, .. }) => Some(reply.clone()),
+fn replies(steps: &[LeadStep]) -> Vec<Reply> {
+    let reply = |step: &LeadStep| match step {
+        LeadStep::Output(Output::Reply { reply, .. }) => Some(reply.clone()),
         _ => None,
     };
     steps.iter().filter_map(reply).collect()
@@ -251,8 +252,8 @@ fn a_leader_is_shown_for_one_lease_and_not_again_by_the_same_renewal() {
 fn a_leader_not_heard_of_for_most_of_its_lease_is_asked_after() {
     let mut world = World::new();
     world.hear(ONE, Some(ONE), 1, 1, ms(0));
-    let asks = |steps: &[Step]| {
-        let asks = steps.iter().filter(|step| matches!(step, Step::Send { message: Message::WhoLeads, .. }));
+    let asks = |steps: &[LeadStep]| {
+        let asks = steps.iter().filter(|step| matches!(step, LeadStep::Send { message: Message::WhoLeads, .. }));
         asks.count()
     };
     assert_eq!(asks(&world.sleep(LEASE * 7 / 10 - ms(1))), 0);
@@ -268,7 +269,7 @@ fn a_leader_of_another_electorate_is_an_alarm_and_is_not_shown() {
     world.call(|lead, around| lead.learn_agreed(around, view, None));
     let heard = world.hear(OTHER, Some(OTHER), 2, 1, ms(0));
     let alarm = Notice::Election(Alarm::OtherElectorate { id: id(OTHER) });
-    assert!(heard.contains(&Step::Output(Output::Notice(alarm))), "{heard:?}");
+    assert!(heard.contains(&LeadStep::Output(Output::Notice(alarm))), "{heard:?}");
     assert_eq!((events(&heard), world.leader()), (vec![], None));
     assert_eq!(world.lead.other_electorate(world.now).map(|other| other.root), Some(Lineage(5)));
 }
@@ -341,7 +342,7 @@ fn a_question_of_a_member_is_answered_each_time_and_passed_on_to_nobody() {
     for _ in 0..2 {
         let run = world.view.record(OTHER).run;
         let steps = world.call(|lead, around| lead.on_change_voters(around, OTHER, run, &question));
-        let [Step::Send { to: OTHER, message: Message::VotersChanged(changed), is_answer: true, is_by_link: true }] =
+        let [LeadStep::Send { to: OTHER, message: Message::VotersChanged(changed), is_answer: true, is_by_link: true }] =
             &steps[..]
         else {
             panic!("{steps:?}")
@@ -366,7 +367,7 @@ fn a_leader_that_is_to_leave_ends_its_work_first() {
     let mut world = World::of_voters(vec![id(0)]);
     world.sleep(LEASE * 5);
     let steps = world.call(|lead, around| assert!(lead.hand_over(around), "it has to be waited for"));
-    let ends = Step::Output(Output::EndWork { term: Term(1) });
+    let ends = LeadStep::Output(Output::EndWork { term: Term(1) });
     assert_eq!(events(&steps), [lost(0, 1, LossReason::Resigned)]);
     assert_eq!(steps.last(), Some(&ends), "once it has said that it leads no more");
     world.call(|lead, around| lead.with_election(around, |election, context| election.work_ended(context, Term(1))));
@@ -374,6 +375,6 @@ fn a_leader_that_is_to_leave_ends_its_work_first() {
     let looks = |world: &mut World| world.call(|lead, around| lead.note_members(around, changes));
     assert_eq!(looks(&mut world), [], "the first release may be lost");
     world.sleep(RELEASE_PAUSE * RELEASES);
-    assert_eq!(looks(&mut world), [Step::Leave]);
+    assert_eq!(looks(&mut world), [LeadStep::Leave]);
     assert_eq!(looks(&mut world), [], "once");
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::Lead;
-use super::steps::{Step, Surroundings};
+use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
 use crate::doors::Output;
 use crate::election::{Delta, Digest, Electorate, NumberedView, Term, ViewRef, VoterChange};
@@ -172,7 +172,7 @@ impl Lead {
         fetch.retry_at = now + (rtt * 2).max(VIEW_FETCH_RETRY);
         fetch.awaited = VIEW_PARTS;
         let want = WantView { digest: fetch.view.digest, after: fetch.members.last().cloned() };
-        self.steps.push(Step::tell(slot, Message::WantView(want)));
+        self.steps.push(LeadStep::tell(slot, Message::WantView(want)));
         self.fetch = Some(fetch);
         self.schedule(around);
     }
@@ -279,7 +279,7 @@ impl Lead {
                 members,
             };
             after = part.members.last().cloned();
-            self.steps.push(Step::tell(to, Message::ViewPart(Box::new(part))));
+            self.steps.push(LeadStep::tell(to, Message::ViewPart(Box::new(part))));
             if !has_more || after.is_none() {
                 break;
             }

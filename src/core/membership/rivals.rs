@@ -66,7 +66,7 @@ impl Rivals {
 
 /// What this node does about a rival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RivalStep {
     /// It is asked at its address who it is.
     Ask(SocketAddr),
     /// It has the name: this node announces that it left, and stops.
@@ -78,7 +78,13 @@ pub(crate) enum Step {
 impl Rivals {
     /// Takes the report of others that another run, at another address, has this node's name and a record that
     /// supersedes ours. `is_raising`: this node's own raise above it waits for the disk.
-    pub(crate) fn heard_of(&mut self, cx: &mut Context, me: &Record, rival: &Record, is_raising: bool) -> Option<Step> {
+    pub(crate) fn heard_of(
+        &mut self,
+        cx: &mut Context,
+        me: &Record,
+        rival: &Record,
+        is_raising: bool,
+    ) -> Option<RivalStep> {
         if !cx.phase.is_up() {
             return None;
         }
@@ -92,29 +98,29 @@ impl Rivals {
             return None;
         }
         if self.raises(rival.run) >= MAX_RAISES {
-            return Some(Step::GiveWay(rival.address));
+            return Some(RivalStep::GiveWay(rival.address));
         }
         self.open = Some(NameConflict { rival: rival.clone(), asked: 0 });
         self.dispute(cx, me)
     }
 
     /// Takes note of another run of this node's name that introduced itself from its own address.
-    pub(crate) fn met(&mut self, cx: &Context, me: &Record, rival: &Record) -> Option<Step> {
+    pub(crate) fn met(&mut self, cx: &Context, me: &Record, rival: &Record) -> Option<RivalStep> {
         if !cx.phase.is_up() {
             return None;
         }
         self.last = Some(cx.now);
-        rival.supersedes(me).then_some(Step::GiveWay(rival.address))
+        rival.supersedes(me).then_some(RivalStep::GiveWay(rival.address))
     }
 
     /// Asks the rival once more, or takes its silence for an answer: those that hold it learn of a higher incarnation.
-    pub(crate) fn dispute(&mut self, cx: &mut Context, me: &Record) -> Option<Step> {
+    pub(crate) fn dispute(&mut self, cx: &mut Context, me: &Record) -> Option<RivalStep> {
         let open = self.open.as_mut()?;
         if open.asked < QUESTIONS {
             open.asked += 1;
             // No address is answered more often.
             cx.timers.set(Timer::Rival, cx.now + cx.settings.probe_timeout.max(QUESTION_INTERVAL));
-            return Some(Step::Ask(open.rival.address));
+            return Some(RivalStep::Ask(open.rival.address));
         }
         let NameConflict { rival, .. } = self.open.take()?;
         self.last = Some(cx.now);
@@ -123,6 +129,6 @@ impl Rivals {
             return None;
         }
         self.raised_above = Some((rival.run, self.raises(rival.run) + 1));
-        Some(Step::RaiseAbove(rival.incarnation))
+        Some(RivalStep::RaiseAbove(rival.incarnation))
     }
 }

@@ -126,7 +126,7 @@ struct Seen {
 
 /// The outcome of one step.
 #[derive(Debug, Default)]
-struct Step {
+struct StepOutcome {
     passed: BTreeSet<Slot>,
     silent: BTreeSet<Slot>,
     ends: BTreeSet<Slot>,
@@ -207,8 +207,8 @@ impl Observers {
         Walked { shift, asked: asked.map(|slot| (slot, step.behind_crashed.contains(&slot))).collect() }
     }
 
-    fn step(&self, view: &View, since: Time, reach: usize, is_crashed: impl Fn(Run) -> bool) -> Step {
-        let mut step = Step { is_finished: true, ..Step::default() };
+    fn step(&self, view: &View, since: Time, reach: usize, is_crashed: impl Fn(Run) -> bool) -> StepOutcome {
+        let mut step = StepOutcome { is_finished: true, ..StepOutcome::default() };
         let members = self.seen(view, since);
         for ring in 0..self.rings().count() {
             for is_ahead in [true, false] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::detection::crash::{Audience, Observer, Scene, Step};
+use crate::detection::crash::{Audience, CrashStep, Observer, Scene};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, Run, Status};
 use crate::timers::Timer;
@@ -123,24 +123,24 @@ impl Core {
         self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 
-    fn take_steps(&mut self, run: Run, steps: Vec<Step>) {
+    fn take_steps(&mut self, run: Run, steps: Vec<CrashStep>) {
         for step in steps {
             match step {
-                Step::Wait(pause) => self.cx.timers.set(Timer::Crash(run), self.cx.now + pause),
-                Step::Close => self.cx.timers.cancel(Timer::Crash(run)),
-                Step::Refuted => {
+                CrashStep::Wait(pause) => self.cx.timers.set(Timer::Crash(run), self.cx.now + pause),
+                CrashStep::Close => self.cx.timers.cancel(Timer::Crash(run)),
+                CrashStep::Refuted => {
                     self.cx.counters.crashes_refuted += 1;
                     if let Some(slot) = self.view.slot_of_run(run) {
                         self.doubts_changed(slot);
                     }
                 }
-                Step::Reopen | Step::Probe | Step::Doubt | Step::Ask | Step::Convict => {
+                CrashStep::Reopen | CrashStep::Probe | CrashStep::Doubt | CrashStep::Ask | CrashStep::Convict => {
                     let Some(slot) = self.suspect_of_crash(run) else { continue };
                     match step {
-                        Step::Reopen => self.reopen(slot),
-                        Step::Probe => self.out().probe(slot),
-                        Step::Doubt => self.doubts_changed(slot),
-                        Step::Ask => self.say_severed(slot),
+                        CrashStep::Reopen => self.reopen(slot),
+                        CrashStep::Probe => self.out().probe(slot),
+                        CrashStep::Doubt => self.doubts_changed(slot),
+                        CrashStep::Ask => self.say_severed(slot),
                         _ => self.convict(slot),
                     }
                 }

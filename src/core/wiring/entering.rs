@@ -10,7 +10,7 @@ use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::doors::{Contacted, Receiver};
 use crate::election::{Election, ElectorateReport};
-use crate::joining::{JoinReport, NotUp, Prospects, Step};
+use crate::joining::{JoinReport, JoinStep, NotUp, Prospects};
 use crate::limits::MIN_PROBE_BYTES;
 use crate::member::{NodeId, Record, Run, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
@@ -38,13 +38,13 @@ impl Core {
         Prospects { may_form, is_raising: self.me.incarnation.is_waiting() }
     }
 
-    pub(crate) fn take_joiner_step(&mut self, step: Option<Step>) {
+    pub(crate) fn take_joiner_step(&mut self, step: Option<JoinStep>) {
         match step {
             None => {}
-            Some(Step::BecomeUp) => self.become_up(),
-            Some(Step::Stop(reason)) => self.stop(reason),
-            Some(Step::Pulled { address, sponsor }) => self.pulled_everything(address, sponsor),
-            Some(Step::Unreached(address)) => self.me.unreached_at = Some(address),
+            Some(JoinStep::BecomeUp) => self.become_up(),
+            Some(JoinStep::Stop(reason)) => self.stop(reason),
+            Some(JoinStep::Pulled { address, sponsor }) => self.pulled_everything(address, sponsor),
+            Some(JoinStep::Unreached(address)) => self.me.unreached_at = Some(address),
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::Core;
 use crate::context::Phase;
 use crate::counters::Carrier;
-use crate::detection::{Grounds, Pause, Step, arrived_at};
+use crate::detection::{DetectorStep, Grounds, Pause, arrived_at};
 use crate::doors::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
 use crate::member::{DetectionMethod, LeaveReason, Run, Status};
@@ -65,9 +65,9 @@ impl Core {
         let are_rivals_met = |within| self.me.rivals.are_met(self.cx.now, within);
         let Some(step) = self.detector.judge(grounds, slot, self.cx.phase.is_up(), are_rivals_met) else { return };
         match step {
-            Step::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
-            Step::Look(threshold) => self.judge_at(run, slot, threshold),
-            Step::Probe { nth, next } => {
+            DetectorStep::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
+            DetectorStep::Look(threshold) => self.judge_at(run, slot, threshold),
+            DetectorStep::Probe { nth, next } => {
                 self.out().probe(slot);
                 if nth > 0 {
                     self.probe_indirectly(slot);
@@ -75,7 +75,7 @@ impl Core {
                 }
                 self.cx.timers.set(Timer::Judge(run), next);
             }
-            Step::Suspect { doubted, claimed } => {
+            DetectorStep::Suspect { doubted, claimed } => {
                 if let Some(since) = doubted {
                     self.health.note_unheard(since);
                 }
@@ -83,14 +83,14 @@ impl Core {
                 self.view.peer_mut(slot).lived_at(claimed);
                 self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
             }
-            Step::Confirm => {
+            DetectorStep::Confirm => {
                 self.cx.counters.suspicions_confirmed += 1;
                 self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
             }
-            Step::Depart => {
+            DetectorStep::Depart => {
                 self.record_verdict(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
             }
-            Step::Reap => self.reap(slot),
+            DetectorStep::Reap => self.reap(slot),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
 use crate::election::{Ballot, Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
-use crate::leadership::{Lead, OtherElectorate, Step, Surroundings, push_shortened};
+use crate::leadership::{Lead, LeadStep, OtherElectorate, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Run};
 use crate::packet::{Sender, Way};
@@ -105,11 +105,11 @@ impl Core {
         self.with_lead(act);
     }
 
-    fn take_lead_step(&mut self, step: Step) {
+    fn take_lead_step(&mut self, step: LeadStep) {
         match step {
-            Step::Output(output) => self.cx.output(output),
-            Step::Persist(ballot) => self.persist_with(Some(*ballot)),
-            Step::Send { to, message, is_answer, is_by_link } => {
+            LeadStep::Output(output) => self.cx.output(output),
+            LeadStep::Persist(ballot) => self.persist_with(Some(*ballot)),
+            LeadStep::Send { to, message, is_answer, is_by_link } => {
                 let way = if is_by_link { self.out().best_way(to) } else { Way::Datagrams };
                 let mut packet = self.out().packet_by(way, to);
                 if is_answer {
@@ -118,28 +118,28 @@ impl Core {
                 push_shortened(&mut packet, message);
                 self.out().send_by(way, to, packet);
             }
-            Step::SendToVoter { to, word } => {
+            LeadStep::SendToVoter { to, word } => {
                 let mut packet = self.out().packet_to(to);
                 push_shortened(&mut packet, Message::Election(word));
                 self.cx.counters.election_sent += 1;
                 self.send_word_to(to, packet);
             }
-            Step::Flood { claim, is_own } => {
+            LeadStep::Flood { claim, is_own } => {
                 for to in self.flood_targets(is_own) {
                     let mut packet = self.out().packet_to(to);
                     push_shortened(&mut packet, Message::LeaderClaim(claim.clone()));
                     self.out().send_to(to, packet);
                 }
             }
-            Step::AskWho(address) => self.out().ask_who_briefly(address),
-            Step::LookFor(others) => {
+            LeadStep::AskWho(address) => self.out().ask_who_briefly(address),
+            LeadStep::LookFor(others) => {
                 let seeds = self.reunion.missing_seeds(&self.cx, &self.view, MAX_VOTERS);
                 let others = others.into_iter().filter(|address| !seeds.contains(address));
                 for address in seeds.iter().copied().chain(others) {
                     self.out().ask_who_briefly(address);
                 }
             }
-            Step::Leave => self.begin_leaving(),
+            LeadStep::Leave => self.begin_leaving(),
         }
     }
 }

@@ -19,8 +19,9 @@ use crate::doors::{CommandError, Durable, Notice, Output, Receiver, Reply, SelfD
 use crate::election::Ballot;
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
+use crate::membership::Purpose;
 use crate::membership::moving::Asked;
-use crate::membership::{Purpose, rivals};
+use crate::membership::rivals::RivalStep;
 use crate::packet::{Sender, SenderKind};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
@@ -171,12 +172,12 @@ impl Core {
         self.take_step_about_rival(step);
     }
 
-    fn take_step_about_rival(&mut self, step: Option<rivals::Step>) {
+    fn take_step_about_rival(&mut self, step: Option<RivalStep>) {
         match step {
             None => {}
-            Some(rivals::Step::Ask(address)) => self.out().ask_who(address),
-            Some(rivals::Step::RaiseAbove(incarnation)) => self.raise_incarnation(incarnation + 1),
-            Some(rivals::Step::GiveWay(holder)) => {
+            Some(RivalStep::Ask(address)) => self.out().ask_who(address),
+            Some(RivalStep::RaiseAbove(incarnation)) => self.raise_incarnation(incarnation + 1),
+            Some(RivalStep::GiveWay(holder)) => {
                 // So the name is free at once among those that knew this node.
                 let id = self.me().id.clone();
                 self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Graceful)));

@@ -56,7 +56,7 @@ enum Stage {
 
 /// A step of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum CrashStep {
     /// Opens a link to the subject, or waits for the one that is being opened.
     Reopen,
     /// Asks the subject for a sign of life.
@@ -198,33 +198,33 @@ impl Crashes {
     }
 
     /// Notes that a link to the subject could not be opened, but nobody refused it.
-    pub(crate) fn no_link(&mut self, run: Run) -> Vec<Step> {
+    pub(crate) fn no_link(&mut self, run: Run) -> Vec<CrashStep> {
         match self.cases.remove(&run) {
-            Some(_) => vec![Step::Close, Step::Probe],
+            Some(_) => vec![CrashStep::Close, CrashStep::Probe],
             None => Vec::new(),
         }
     }
 
     /// Notes that a link was opened, and closed before the subject answered over it.
-    pub(crate) fn closed_unanswered(&mut self, run: Run) -> Vec<Step> {
+    pub(crate) fn closed_unanswered(&mut self, run: Run) -> Vec<CrashStep> {
         match self.cases.get_mut(&run) {
             Some(case) if case.reviews > 0 => {
                 case.reviews -= 1;
                 case.stage = Stage::Reviewing;
-                vec![Step::Wait(CRASH_REVIEW), Step::Probe]
+                vec![CrashStep::Wait(CRASH_REVIEW), CrashStep::Probe]
             }
             _ => self.no_link(run),
         }
     }
 
     /// Takes the next step of a case.
-    pub(crate) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+    pub(crate) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<CrashStep> {
         let Some(case) = self.cases.get_mut(&run) else { return Vec::new() };
         let over = match &mut case.stage {
             Stage::Reopening => return Vec::new(),
             Stage::Reviewing => {
                 case.stage = Stage::Reopening;
-                return vec![Step::Reopen];
+                return vec![CrashStep::Reopen];
             }
             Stage::Refused { rounds, .. } => {
                 *rounds += 1;
@@ -239,18 +239,18 @@ impl Crashes {
         if over >= PROBES + patience {
             // No other observer is sure: the member's silence will tell.
             self.close(run);
-            return vec![Step::Close];
+            return vec![CrashStep::Close];
         }
-        let mut steps = vec![Step::Probe];
+        let mut steps = vec![CrashStep::Probe];
         if over == 1 {
-            steps.push(Step::Doubt);
+            steps.push(CrashStep::Doubt);
         }
-        steps.extend([Step::Ask, Step::Wait(scene.gap)]);
+        steps.extend([CrashStep::Ask, CrashStep::Wait(scene.gap)]);
         steps
     }
 
     /// Decides a case, if there is enough evidence.
-    pub(crate) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<Step> {
+    pub(crate) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<CrashStep> {
         let Some(case) = self.cases.get(&run).filter(|case| case.were_in_vain(PROBES)) else { return Vec::new() };
         // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
         let fresh = now - scene.gap * 2;
@@ -259,7 +259,7 @@ impl Crashes {
         let is_alone = || case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
         if is_confirmed || is_alone() {
             self.close(run);
-            vec![Step::Convict]
+            vec![CrashStep::Convict]
         } else {
             Vec::new()
         }
@@ -298,12 +298,12 @@ impl Crashes {
     }
 
     /// Takes a member's word that it received this packet of the subject after a refusal; `None` if it was not asked.
-    pub(crate) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<Step>> {
+    pub(crate) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<CrashStep>> {
         self.is_asked(run, by).then(|| self.note_alive(run, sequence))
     }
 
     /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.
-    pub(crate) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<Step>, Audience)> {
+    pub(crate) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<CrashStep>, Audience)> {
         let case = self.cases.get_mut(&run)?;
         let askers = std::mem::take(&mut case.askers);
         let audience = if case.refused_at().is_some() { Audience::Observers } else { Audience::Askers(askers) };
@@ -312,7 +312,7 @@ impl Crashes {
 
     /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or
     /// did so when that packet left.
-    fn note_alive(&mut self, run: Run, sequence: u64) -> Vec<Step> {
+    fn note_alive(&mut self, run: Run, sequence: u64) -> Vec<CrashStep> {
         let Some(case) = self.cases.get_mut(&run).filter(|case| sequence > case.sequence) else { return Vec::new() };
         case.sequence = sequence;
         // An observer that was sure before was wrong.
@@ -321,16 +321,16 @@ impl Crashes {
     }
 
     /// Reviews the case in a moment, since the subject seems to live, or closes it after the last review.
-    fn review(&mut self, run: Run) -> Vec<Step> {
+    fn review(&mut self, run: Run) -> Vec<CrashStep> {
         match self.cases.get_mut(&run) {
             Some(case) if case.reviews > 0 => {
                 case.reviews -= 1;
                 case.stage = Stage::Reviewing;
-                vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]
+                vec![CrashStep::Refuted, CrashStep::Wait(CRASH_REVIEW)]
             }
             _ => {
                 self.close(run);
-                vec![Step::Refuted, Step::Close]
+                vec![CrashStep::Refuted, CrashStep::Close]
             }
         }
     }

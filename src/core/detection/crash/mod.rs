@@ -39,4 +39,4 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use machine::{Audience, Crashes, Observer, Scene, Step};
+pub(crate) use machine::{Audience, CrashStep, Crashes, Observer, Scene};

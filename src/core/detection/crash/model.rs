@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::machine::{Audience, Crashes, Observer, Scene, Step};
+use super::machine::{Audience, CrashStep, Crashes, Observer, Scene};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
 use crate::member::Run;
 use crate::time::Time;
@@ -138,23 +138,23 @@ impl Rules {
         Scene { gap: GAP, others, ..Scene::default() }
     }
 
-    fn carry_out(&self, world: &mut World, at: usize, steps: Vec<Step>) {
+    fn carry_out(&self, world: &mut World, at: usize, steps: Vec<CrashStep>) {
         for step in steps {
             match step {
-                Step::Reopen => world.reopen(at),
-                Step::Probe => world.deliveries.push(Delivery::Probe { from: at }),
-                Step::Doubt => {}
-                Step::Wait(pause) => world.watchers[at].wake_at = Some(world.now + pause),
-                Step::Refuted => self.note(|reached| reached.refutation = true),
-                Step::Close => {
+                CrashStep::Reopen => world.reopen(at),
+                CrashStep::Probe => world.deliveries.push(Delivery::Probe { from: at }),
+                CrashStep::Doubt => {}
+                CrashStep::Wait(pause) => world.watchers[at].wake_at = Some(world.now + pause),
+                CrashStep::Refuted => self.note(|reached| reached.refutation = true),
+                CrashStep::Close => {
                     self.note(|reached| reached.closed_case = true);
                     (world.watchers[at].wake_at, world.watchers[at].has_closed) = (None, true);
                 }
-                Step::Convict => {
+                CrashStep::Convict => {
                     self.note(|reached| reached.conviction = true);
                     world.watchers[at].has_convicted = true;
                 }
-                Step::Ask => {
+                CrashStep::Ask => {
                     let others: Vec<usize> = (0..world.watchers.len()).filter(|other| *other != at).collect();
                     let asked = others.iter().map(|other| run(*other));
                     let Some((age, is_sure)) = world.watchers[at].crashes.ask(world.now, SUBJECT, asked) else {
@@ -189,7 +189,7 @@ impl Rules {
             Delivery::Refusal { to } => {
                 world.watchers[to].crashes.refused(world.now, SUBJECT);
                 if self.flaw == Some(Flaw::HastyVerdict) {
-                    return self.carry_out(world, to, vec![Step::Convict]);
+                    return self.carry_out(world, to, vec![CrashStep::Convict]);
                 }
                 self.investigate(world, to);
             }

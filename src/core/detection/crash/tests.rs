@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::machine::{Audience, Crashes, Observer, PROBES, PROBES_ALONE, Scene, Step};
+use super::machine::{Audience, CrashStep, Crashes, Observer, PROBES, PROBES_ALONE, Scene};
 use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::member::Run;
 use crate::time::Time;
@@ -29,7 +29,7 @@ fn refused(rounds: u32, scene: &Scene) -> Crashes {
     crashes.refused(at(0), SUBJECT);
     for round in 0..rounds {
         let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, scene);
-        assert!(steps.contains(&Step::Probe), "round {round}: {steps:?}");
+        assert!(steps.contains(&CrashStep::Probe), "round {round}: {steps:?}");
         let others = scene.others.iter().map(|other| other.run);
         crashes.ask(at(0) + GAP * round, SUBJECT, others).expect("it is refused");
     }
@@ -60,10 +60,10 @@ fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
     let mut crashes = refused(0, &among(&[OTHER]));
     for round in 0..PROBES + CRASH_PATIENCE {
         let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, &among(&[OTHER]));
-        let expected: &[Step] = if round == 1 {
-            &[Step::Probe, Step::Doubt, Step::Ask, Step::Wait(GAP)]
+        let expected: &[CrashStep] = if round == 1 {
+            &[CrashStep::Probe, CrashStep::Doubt, CrashStep::Ask, CrashStep::Wait(GAP)]
         } else {
-            &[Step::Probe, Step::Ask, Step::Wait(GAP)]
+            &[CrashStep::Probe, CrashStep::Ask, CrashStep::Wait(GAP)]
         };
         assert_eq!(steps, expected, "round {round}");
         assert_eq!(crashes.is_in_vain(SUBJECT), round >= 1);
@@ -71,7 +71,7 @@ fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
         let (age, is_sure) = crashes.ask(at(0) + GAP * round, SUBJECT, [OTHER]).expect("refused");
         assert_eq!((age, is_sure), (GAP * round, round >= PROBES), "round {round}");
     }
-    assert_eq!(crashes.investigate(at(900), SUBJECT, &among(&[OTHER])), [Step::Close], "its silence will tell");
+    assert_eq!(crashes.investigate(at(900), SUBJECT, &among(&[OTHER])), [CrashStep::Close], "its silence will tell");
     assert!(!crashes.is_case(SUBJECT));
 }
 
@@ -79,7 +79,7 @@ fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
 fn others_are_awaited_for_longer_while_many_are_missing() {
     let scene = Scene { is_walking: true, ..among(&[OTHER]) };
     let mut crashes = refused(PROBES + MANY_CRASHES_PATIENCE, &scene);
-    assert_eq!(crashes.investigate(at(5_000), SUBJECT, &scene), [Step::Close]);
+    assert_eq!(crashes.investigate(at(5_000), SUBJECT, &scene), [CrashStep::Close]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
         crashes.told_severed(now, SUBJECT, OTHER, true);
         assert_eq!(crashes.judge(now, SUBJECT, &scene), [], "after {rounds} rounds");
         let steps = crashes.investigate(now, SUBJECT, &scene);
-        assert_eq!(steps == [Step::Convict], rounds == PROBES, "after {rounds} rounds: {steps:?}");
+        assert_eq!(steps == [CrashStep::Convict], rounds == PROBES, "after {rounds} rounds: {steps:?}");
         assert_eq!(crashes.is_case(SUBJECT), rounds != PROBES, "a verdict ends the case");
     }
 }
@@ -104,7 +104,7 @@ fn the_word_of_the_second_convicts_at_once_where_this_one_is_sure() {
     assert!(!crashes.told_severed(at(200), SUBJECT, OTHER, false), "a question is no testimony");
     assert_eq!(crashes.judge(at(200), SUBJECT, &scene), []);
     assert!(crashes.told_severed(at(200), SUBJECT, OTHER, true));
-    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), [Step::Convict]);
+    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), [CrashStep::Convict]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_observer_that_stopped_saying_that_it_is_sure_confirms_nothing() {
         let mut crashes = refused(PROBES, &scene);
         crashes.told_severed(at(150), SUBJECT, OTHER, true);
         let now = at(150) + GAP * 2 + Duration::from_nanos(late);
-        assert_eq!(crashes.investigate(now, SUBJECT, &scene) == [Step::Convict], is_convicted, "{late} ns late");
+        assert_eq!(crashes.investigate(now, SUBJECT, &scene) == [CrashStep::Convict], is_convicted, "{late} ns late");
     }
 }
 
@@ -122,7 +122,7 @@ fn an_observer_that_stopped_saying_that_it_is_sure_confirms_nothing() {
 fn an_observer_without_others_probes_longer() {
     let alone = among(&[]);
     let mut crashes = refused(PROBES_ALONE, &alone);
-    assert_eq!(crashes.investigate(at(250), SUBJECT, &alone), [Step::Convict]);
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &alone), [CrashStep::Convict]);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn others_that_are_suspected_or_as_dead_could_not_have_heard_the_subject() {
         others: vec![Observer { run: OTHER, is_suspect: true }, Observer { run: THIRD, is_suspect: false }],
         ..among(&[])
     };
-    assert_eq!(crashes.clone().investigate(at(250), SUBJECT, &one_lives).first(), Some(&Step::Probe));
-    assert_eq!(crashes.investigate(at(250), SUBJECT, &suspected), [Step::Convict]);
+    assert_eq!(crashes.clone().investigate(at(250), SUBJECT, &one_lives).first(), Some(&CrashStep::Probe));
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &suspected), [CrashStep::Convict]);
 
     // Two died at once that were each other's observers.
     let scene = among(&[OTHER]);
@@ -142,10 +142,14 @@ fn others_that_are_suspected_or_as_dead_could_not_have_heard_the_subject() {
     crashes.open(OTHER, 0, CRASH_REVIEWS);
     crashes.refused(at(0), OTHER);
     for _ in 0..=PROBES {
-        assert_eq!(crashes.clone().investigate(at(250), SUBJECT, &scene).first(), Some(&Step::Probe), "not sure yet");
+        assert_eq!(
+            crashes.clone().investigate(at(250), SUBJECT, &scene).first(),
+            Some(&CrashStep::Probe),
+            "not sure yet"
+        );
         crashes.investigate(at(0), OTHER, &among(&[SUBJECT]));
     }
-    assert_eq!(crashes.investigate(at(250), SUBJECT, &scene), [Step::Convict]);
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &scene), [CrashStep::Convict]);
 }
 
 #[test]
@@ -158,14 +162,14 @@ fn a_sign_of_life_that_is_news_takes_the_case_back_and_the_last_one_ends_it() {
     for _ in 0..CRASH_REVIEWS {
         sequence += 1;
         let (steps, audience) = crashes.heard(SUBJECT, sequence).expect("a case");
-        assert_eq!((steps, audience), (vec![Step::Refuted, Step::Wait(CRASH_REVIEW)], Audience::Observers));
+        assert_eq!((steps, audience), (vec![CrashStep::Refuted, CrashStep::Wait(CRASH_REVIEW)], Audience::Observers));
         assert_eq!(crashes.words_about(SUBJECT).0, 0, "who was sure was wrong");
         assert!(!crashes.is_refused(SUBJECT) && !crashes.is_in_vain(SUBJECT));
-        assert_eq!(crashes.investigate(at(400), SUBJECT, &scene), [Step::Reopen]);
+        assert_eq!(crashes.investigate(at(400), SUBJECT, &scene), [CrashStep::Reopen]);
         crashes.refused(at(400), SUBJECT);
     }
     let (steps, _) = crashes.heard(SUBJECT, sequence + 1).expect("a case");
-    assert_eq!(steps, [Step::Refuted, Step::Close]);
+    assert_eq!(steps, [CrashStep::Refuted, CrashStep::Close]);
     assert!(!crashes.is_case(SUBJECT));
 }
 
@@ -188,17 +192,17 @@ fn a_link_closed_unanswered_is_reviewed_twice_and_then_proves_nothing() {
     assert_eq!(crashes.closed_unanswered(SUBJECT), []);
     crashes.open(SUBJECT, 10, CRASH_REVIEWS);
     for _ in 0..CRASH_REVIEWS {
-        assert_eq!(crashes.closed_unanswered(SUBJECT), [Step::Wait(CRASH_REVIEW), Step::Probe]);
-        assert_eq!(crashes.investigate(at(0), SUBJECT, &among(&[])), [Step::Reopen]);
+        assert_eq!(crashes.closed_unanswered(SUBJECT), [CrashStep::Wait(CRASH_REVIEW), CrashStep::Probe]);
+        assert_eq!(crashes.investigate(at(0), SUBJECT, &among(&[])), [CrashStep::Reopen]);
     }
-    assert_eq!(crashes.closed_unanswered(SUBJECT), [Step::Close, Step::Probe]);
+    assert_eq!(crashes.closed_unanswered(SUBJECT), [CrashStep::Close, CrashStep::Probe]);
     assert_eq!(crashes.size(), 0);
 }
 
 #[test]
 fn a_link_that_nobody_refuses_is_no_evidence() {
     let mut crashes = refused(PROBES + 1, &among(&[OTHER]));
-    assert_eq!(crashes.no_link(SUBJECT), [Step::Close, Step::Probe]);
+    assert_eq!(crashes.no_link(SUBJECT), [CrashStep::Close, CrashStep::Probe]);
     assert_eq!(crashes.no_link(SUBJECT), []);
 }
 
@@ -210,7 +214,7 @@ fn the_word_of_a_member_that_was_not_asked_does_not_count() {
     assert_eq!(crashes.told_alive(OTHER, SUBJECT, 99), None, "there is no case");
     assert_eq!(crashes, before);
     let steps = crashes.told_alive(SUBJECT, OTHER, 99);
-    assert_eq!(steps, Some(vec![Step::Refuted, Step::Wait(CRASH_REVIEW)]));
+    assert_eq!(steps, Some(vec![CrashStep::Refuted, CrashStep::Wait(CRASH_REVIEW)]));
 }
 
 #[test]

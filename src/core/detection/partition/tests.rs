@@ -326,8 +326,8 @@ fn names_that_come_and_go_beside_a_lasting_cut_repeat_the_list_no_faster_than_th
     let live = 5_000;
     let (mut partition, pause) = reported(live);
     let (mut reports, seconds) = (0, 60);
-    for step in 1..=seconds * 20 {
-        let (now, run) = (at(step * 50), 10_000 + step % 100);
+    for nth in 1..=seconds * 20 {
+        let (now, run) = (at(nth * 50), 10_000 + nth % 100);
         partition.fell_silent(now, Run(run), id(run), at(0), live as usize);
         if partition.is_due_before_death(now, Run(run), true) {
             reports += usize::from(partition.gathered_before_death(now, live as usize).is_some());
@@ -367,7 +367,7 @@ fn no_more_names_of_the_lost_are_kept_than_the_bound() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Event {
     Silent(u64),
     Dead(u64),
     Back(u64),
@@ -375,20 +375,20 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn event() -> impl Strategy<Value = Event> {
     let run = 1..8_u64;
     prop_oneof![
-        4 => run.clone().prop_map(Step::Silent),
-        2 => run.clone().prop_map(Step::Dead),
-        2 => run.clone().prop_map(Step::Back),
-        1 => run.prop_map(Step::Gone),
-        3 => (0..8_000_u64).prop_map(Step::Wait),
+        4 => run.clone().prop_map(Event::Silent),
+        2 => run.clone().prop_map(Event::Dead),
+        2 => run.clone().prop_map(Event::Back),
+        1 => run.prop_map(Event::Gone),
+        3 => (0..8_000_u64).prop_map(Event::Wait),
     ]
 }
 
 proptest! {
     #[test]
-    fn reports_grow_or_alternate_and_all_end_once_everybody_is_back(steps in prop::collection::vec(step(), 1..60)) {
+    fn reports_grow_or_alternate_and_all_end_once_everybody_is_back(events in prop::collection::vec(event(), 1..60)) {
         let mut partition = Partition::new(&settings());
         let (mut now, mut live) = (at(0), 9_usize);
         let mut reported: Option<Vec<NodeId>> = None;
@@ -405,11 +405,11 @@ proptest! {
             }
             reported.is_some()
         };
-        let everybody_back = (1..8).map(Step::Back).chain([Step::Wait(60_000)]);
-        for step in steps.into_iter().chain(everybody_back) {
-            match step {
-                Step::Silent(run) => partition.fell_silent(now, Run(run), id(run), now, live),
-                Step::Dead(run) => {
+        let everybody_back = (1..8).map(Event::Back).chain([Event::Wait(60_000)]);
+        for event in events.into_iter().chain(everybody_back) {
+            match event {
+                Event::Silent(run) => partition.fell_silent(now, Run(run), id(run), now, live),
+                Event::Dead(run) => {
                     if partition.is_due_before_death(now, Run(run), true) {
                         let report = partition.gathered_before_death(now, live);
                         hear(report);
@@ -417,11 +417,11 @@ proptest! {
                     partition.died(Run(run), live);
                     live -= usize::from(dead.insert(run));
                 }
-                Step::Back(run) | Step::Gone(run) => {
-                    partition.accounted_for(now, Run(run), matches!(step, Step::Gone(_)));
+                Event::Back(run) | Event::Gone(run) => {
+                    partition.accounted_for(now, Run(run), matches!(event, Event::Gone(_)));
                     live += usize::from(dead.remove(&run));
                 }
-                Step::Wait(ms) => {
+                Event::Wait(ms) => {
                     now = now + Duration::from_millis(ms);
                     let (gathered, over) = partition.deadlines();
                     if gathered.is_some_and(|due| due <= now) {

@@ -56,7 +56,7 @@ pub(super) struct Ask {
 
 /// The next thing to do about a transfer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum TransferStep {
     /// More pages are on their way.
     Wait,
     /// Ask the sponsor.
@@ -104,9 +104,9 @@ impl Transfer {
     }
 
     /// Takes a page that came from the sponsor. `next` is its last name, if more follow.
-    pub(super) fn page(&mut self, now: Time, after: Option<&NodeId>, next: Option<NodeId>) -> Step {
+    pub(super) fn page(&mut self, now: Time, after: Option<&NodeId>, next: Option<NodeId>) -> TransferStep {
         if next.is_some() && next.as_ref() <= after {
-            return Step::Malformed;
+            return TransferStep::Malformed;
         }
         if self.retries == 0 {
             let sample = now.since(self.asked);
@@ -119,22 +119,22 @@ impl Transfer {
         }
         if next.is_some() && next <= self.cursor {
             // A late copy of a page that has arrived.
-            return Step::Wait;
+            return TransferStep::Wait;
         }
         (self.retries, self.is_hurried) = (0, false);
         if self.advance(next) {
-            Step::Complete
+            TransferStep::Complete
         } else if self.awaited == 0 && self.beyond.is_empty() {
-            Step::Ask(self.ask_on(now))
+            TransferStep::Ask(self.ask_on(now))
         } else {
-            Step::Wait
+            TransferStep::Wait
         }
     }
 
     /// Handles pages that did not come in time.
-    pub(super) fn overdue(&mut self, now: Time) -> Step {
+    pub(super) fn overdue(&mut self, now: Time) -> TransferStep {
         self.retries += 1;
-        if self.retries > MAX_PULL_RETRIES { Step::GiveUp } else { Step::Ask(self.ask_on(now)) }
+        if self.retries > MAX_PULL_RETRIES { TransferStep::GiveUp } else { TransferStep::Ask(self.ask_on(now)) }
     }
 
     /// Asks for all pages that may be in flight, and sets the deadline for them.
@@ -153,12 +153,12 @@ impl Transfer {
 
     /// Asks for the missing page alone if several came after it: it is lost rather than late (as in TCP's fast
     /// retransmit: RFC 5681, 3.2).
-    fn hurry(&mut self) -> Step {
+    fn hurry(&mut self) -> TransferStep {
         if self.beyond.len() < PAGES_BEFORE_HURRY || self.is_hurried {
-            return Step::Wait;
+            return TransferStep::Wait;
         }
         self.is_hurried = true;
-        Step::Ask(self.ask(1))
+        TransferStep::Ask(self.ask(1))
     }
 
     /// Keeps a page beyond a gap. At most [`PAGES_IN_FLIGHT`] are kept: no more were asked for.

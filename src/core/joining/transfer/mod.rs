@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::counters::DropReason;
 use crate::discovery::Reunion;
 use crate::doors::{Notice, Receiver};
-use crate::joining::join::{Joiner, Step};
+use crate::joining::join::{JoinStep, Joiner};
 use crate::joining::sponsor::Sponsor;
 use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
 use crate::member::{NodeId, Run};
@@ -39,7 +39,7 @@ use crate::packet::{Sender, SenderKind, Way};
 use crate::timers::Timer;
 use crate::wire::Message;
 
-use machine::Ask;
+use machine::{Ask, TransferStep};
 
 use crate::joining::join::Joining;
 
@@ -81,7 +81,7 @@ impl Joiner {
         reunion: &Reunion,
         after: Option<&NodeId>,
         next: Option<NodeId>,
-    ) -> Option<Step> {
+    ) -> Option<JoinStep> {
         let transfer = self.transfer.as_mut()?;
         let (step, (sponsor, _)) = (transfer.page(out.cx.now, after, next), transfer.sponsor());
         if let Some(joining) = &mut self.joining
@@ -94,10 +94,10 @@ impl Joiner {
     }
 
     /// Handles pages that did not come in time.
-    pub(crate) fn pull_again(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<Step> {
+    pub(crate) fn pull_again(&mut self, out: &mut Outbox<'_>, reunion: &Reunion) -> Option<JoinStep> {
         let transfer = self.transfer.as_mut()?;
         let step = transfer.overdue(out.cx.now);
-        let is_stalled = transfer.is_stalled() && matches!(step, machine::Step::Ask(_));
+        let is_stalled = transfer.is_stalled() && matches!(step, TransferStep::Ask(_));
         if is_stalled {
             self.shrink_pages(out);
         }
@@ -123,18 +123,18 @@ impl Joiner {
         }
     }
 
-    fn go_on_pulling(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, step: machine::Step) -> Option<Step> {
+    fn go_on_pulling(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, step: TransferStep) -> Option<JoinStep> {
         match step {
-            machine::Step::Wait => {}
-            machine::Step::Ask(ask) => self.pull(out, ask),
-            machine::Step::Malformed => out.cx.counters.drop(DropReason::Malformed),
-            machine::Step::Complete => {
+            TransferStep::Wait => {}
+            TransferStep::Ask(ask) => self.pull(out, ask),
+            TransferStep::Malformed => out.cx.counters.drop(DropReason::Malformed),
+            TransferStep::Complete => {
                 let transfer = self.transfer.take()?;
                 let (address, run) = transfer.sponsor();
                 out.cx.timers.cancel(Timer::Transfer);
-                return Some(Step::Pulled { address, sponsor: run });
+                return Some(JoinStep::Pulled { address, sponsor: run });
             }
-            machine::Step::GiveUp => {
+            TransferStep::GiveUp => {
                 let transfer = self.transfer.take()?;
                 let (_, run) = transfer.sponsor();
                 if out.cx.phase.is_joining() {

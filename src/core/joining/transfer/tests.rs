@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::machine::{Ask, MIN_PAGE_WAIT, PAGES_BEFORE_HURRY, Step, Transfer};
+use super::machine::{Ask, MIN_PAGE_WAIT, PAGES_BEFORE_HURRY, Transfer, TransferStep};
 use crate::limits::{MAX_PULL_RETRIES, PAGES_IN_FLIGHT};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
@@ -31,20 +31,20 @@ fn transfer() -> Transfer {
 }
 
 /// Hands in the page of the names from `after` (0: the first page) to `next` (0: to the end).
-fn page(transfer: &mut Transfer, ms: u64, after: usize, next: usize) -> Step {
+fn page(transfer: &mut Transfer, ms: u64, after: usize, next: usize) -> TransferStep {
     let named = |nth: usize| (nth > 0).then(|| name(nth));
     transfer.page(at(ms), named(after).as_ref(), named(next))
 }
 
 /// Returns the question for so many pages after a name (0: from the first one).
-fn ask(after: usize, pages: u8) -> Step {
-    Step::Ask(Ask { after: (after > 0).then(|| name(after)), pages })
+fn ask(after: usize, pages: u8) -> TransferStep {
+    TransferStep::Ask(Ask { after: (after > 0).then(|| name(after)), pages })
 }
 
 #[test]
 fn it_begins_with_as_many_pages_as_may_be_in_flight_from_the_first_name() {
     let (transfer, first) = Transfer::begin(address(1), SPONSOR, at(0));
-    assert_eq!(Step::Ask(first), ask(0, PAGES_IN_FLIGHT));
+    assert_eq!(TransferStep::Ask(first), ask(0, PAGES_IN_FLIGHT));
     assert_eq!(transfer.sponsor(), (address(1), SPONSOR));
     assert_eq!(transfer.deadline(), at(0) + MIN_PAGE_WAIT * 4, "before any round trip is known");
 }
@@ -54,23 +54,23 @@ fn the_next_pages_are_asked_for_when_all_that_were_asked_for_came() {
     let mut transfer = transfer();
     let most = usize::from(PAGES_IN_FLIGHT);
     for nth in 0..most - 1 {
-        assert_eq!(page(&mut transfer, 1, nth * 10, nth * 10 + 10), Step::Wait, "page {nth}");
+        assert_eq!(page(&mut transfer, 1, nth * 10, nth * 10 + 10), TransferStep::Wait, "page {nth}");
     }
     assert_eq!(page(&mut transfer, 1, most * 10 - 10, most * 10), ask(most * 10, PAGES_IN_FLIGHT));
-    assert_eq!(page(&mut transfer, 2, most * 10, 0), Step::Complete);
+    assert_eq!(page(&mut transfer, 2, most * 10, 0), TransferStep::Complete);
 }
 
 #[test]
 fn an_empty_page_to_the_end_is_a_whole_view() {
-    assert_eq!(page(&mut transfer(), 1, 0, 0), Step::Complete);
+    assert_eq!(page(&mut transfer(), 1, 0, 0), TransferStep::Complete);
 }
 
 #[test]
 fn the_last_page_completes_nothing_while_one_before_it_is_missing() {
     let mut transfer = transfer();
-    assert_eq!(page(&mut transfer, 1, 20, 0), Step::Wait);
-    assert_eq!(page(&mut transfer, 1, 0, 10), Step::Wait);
-    assert_eq!(page(&mut transfer, 1, 10, 20), Step::Complete);
+    assert_eq!(page(&mut transfer, 1, 20, 0), TransferStep::Wait);
+    assert_eq!(page(&mut transfer, 1, 0, 10), TransferStep::Wait);
+    assert_eq!(page(&mut transfer, 1, 10, 20), TransferStep::Complete);
 }
 
 #[test]
@@ -78,17 +78,17 @@ fn a_gap_is_asked_for_alone_and_once_when_several_pages_came_after_it() {
     let mut transfer = transfer();
     let due = transfer.deadline();
     for nth in 1..PAGES_BEFORE_HURRY {
-        assert_eq!(page(&mut transfer, 1, nth * 10, nth * 10 + 10), Step::Wait, "it may be late");
+        assert_eq!(page(&mut transfer, 1, nth * 10, nth * 10 + 10), TransferStep::Wait, "it may be late");
     }
     let last = PAGES_BEFORE_HURRY * 10;
     assert_eq!(page(&mut transfer, 1, last, last + 10), ask(0, 1));
-    assert_eq!(page(&mut transfer, 1, last + 10, last + 20), Step::Wait, "once");
+    assert_eq!(page(&mut transfer, 1, last + 10, last + 20), TransferStep::Wait, "once");
     assert_eq!(transfer.deadline(), due, "all of them are asked for no later");
     // The gap is closed; the next one is hurried again.
-    assert_eq!(page(&mut transfer, 2, 0, 10), Step::Wait);
+    assert_eq!(page(&mut transfer, 2, 0, 10), TransferStep::Wait);
     let next = last + 20;
     for nth in 1..PAGES_BEFORE_HURRY {
-        assert_eq!(page(&mut transfer, 2, next + nth * 10, next + nth * 10 + 10), Step::Wait);
+        assert_eq!(page(&mut transfer, 2, next + nth * 10, next + nth * 10 + 10), TransferStep::Wait);
     }
     assert_eq!(page(&mut transfer, 2, next + PAGES_BEFORE_HURRY * 10, 0), ask(next, 1));
 }
@@ -96,8 +96,8 @@ fn a_gap_is_asked_for_alone_and_once_when_several_pages_came_after_it() {
 #[test]
 fn pages_that_do_not_come_are_asked_for_again_from_the_first_missing_one_with_growing_patience() {
     let mut transfer = transfer();
-    assert_eq!(page(&mut transfer, 10, 0, 10), Step::Wait);
-    assert_eq!(page(&mut transfer, 10, 20, 30), Step::Wait);
+    assert_eq!(page(&mut transfer, 10, 0, 10), TransferStep::Wait);
+    assert_eq!(page(&mut transfer, 10, 20, 30), TransferStep::Wait);
     for nth in 1..=u32::from(MAX_PULL_RETRIES) {
         let now = transfer.deadline();
         assert_eq!(transfer.overdue(now), ask(10, PAGES_IN_FLIGHT), "try {nth}");
@@ -105,7 +105,7 @@ fn pages_that_do_not_come_are_asked_for_again_from_the_first_missing_one_with_gr
         assert_eq!(transfer.is_stalled(), nth >= 2, "try {nth}");
     }
     let now = transfer.deadline();
-    assert_eq!(transfer.overdue(now), Step::GiveUp);
+    assert_eq!(transfer.overdue(now), TransferStep::GiveUp);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_page_that_closes_the_gap_ends_the_tries_in_vain_and_one_beyond_it_does_not(
     }
     page(&mut transfer, 60_000, 10, 20);
     assert!(transfer.is_stalled(), "nothing that was missing has come");
-    assert_eq!(page(&mut transfer, 60_000, 0, 10), Step::Wait);
+    assert_eq!(page(&mut transfer, 60_000, 0, 10), TransferStep::Wait);
     assert!(!transfer.is_stalled());
     assert_eq!(transfer.overdue(at(61_000)), ask(20, PAGES_IN_FLIGHT));
 }
@@ -126,10 +126,10 @@ fn while_a_gap_is_left_nothing_more_is_asked_for_before_the_deadline() {
     let mut transfer = transfer();
     page(&mut transfer, 1, 0, 10);
     for _ in 2..PAGES_IN_FLIGHT {
-        assert_eq!(page(&mut transfer, 1, 20, 30), Step::Wait);
+        assert_eq!(page(&mut transfer, 1, 20, 30), TransferStep::Wait);
     }
     // As many came as were asked for, copies among them; what is missing may be late.
-    assert_eq!(page(&mut transfer, 1, 10, 15), Step::Wait);
+    assert_eq!(page(&mut transfer, 1, 10, 15), TransferStep::Wait);
     assert_eq!(transfer.overdue(at(500)), ask(15, PAGES_IN_FLIGHT));
 }
 
@@ -140,8 +140,8 @@ fn a_late_copy_of_a_page_changes_nothing() {
     transfer.overdue(at(500));
     transfer.overdue(at(1_000));
     let due = transfer.deadline();
-    assert_eq!(page(&mut transfer, 1_001, 0, 20), Step::Wait);
-    assert_eq!(page(&mut transfer, 1_001, 0, 10), Step::Wait, "with other bounds, too");
+    assert_eq!(page(&mut transfer, 1_001, 0, 20), TransferStep::Wait);
+    assert_eq!(page(&mut transfer, 1_001, 0, 10), TransferStep::Wait, "with other bounds, too");
     assert!(transfer.is_stalled() && transfer.deadline() == due);
 }
 
@@ -150,10 +150,10 @@ fn a_page_that_leads_backwards_is_malformed_and_changes_nothing() {
     let mut transfer = transfer();
     page(&mut transfer, 1, 0, 10);
     for next in [5, 20] {
-        assert_eq!(page(&mut transfer, 2, 20, next), Step::Malformed);
+        assert_eq!(page(&mut transfer, 2, 20, next), TransferStep::Malformed);
     }
     assert_eq!(transfer.beyond(), 0);
-    assert_eq!(page(&mut transfer, 3, 10, 0), Step::Complete);
+    assert_eq!(page(&mut transfer, 3, 10, 0), TransferStep::Complete);
 }
 
 #[test]
@@ -178,17 +178,17 @@ fn pages_asked_for_again_may_overlap_since_the_view_changes_meanwhile() {
     page(&mut transfer, 1, 10, 20);
     page(&mut transfer, 1, 20, 30);
     // Names between were added: the first page now ends earlier, and the next one reaches into what has come.
-    assert_eq!(page(&mut transfer, 2, 0, 7), Step::Wait);
-    assert_eq!(page(&mut transfer, 2, 7, 15), Step::Wait, "on to 30 by those that came before");
+    assert_eq!(page(&mut transfer, 2, 0, 7), TransferStep::Wait);
+    assert_eq!(page(&mut transfer, 2, 7, 15), TransferStep::Wait, "on to 30 by those that came before");
     assert_eq!(transfer.beyond(), 0);
-    assert_eq!(page(&mut transfer, 2, 30, 0), Step::Complete);
+    assert_eq!(page(&mut transfer, 2, 30, 0), TransferStep::Complete);
     // Or removed: one page now covers what several did.
     let mut transfer = self::transfer();
     page(&mut transfer, 1, 10, 20);
     page(&mut transfer, 1, 30, 40);
-    assert_eq!(page(&mut transfer, 2, 0, 25), Step::Wait);
+    assert_eq!(page(&mut transfer, 2, 0, 25), TransferStep::Wait);
     assert_eq!(transfer.beyond(), 1, "25 to 30 is still missing");
-    assert_eq!(page(&mut transfer, 2, 25, 0), Step::Complete);
+    assert_eq!(page(&mut transfer, 2, 25, 0), TransferStep::Complete);
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn another_sponsor_is_asked_from_the_first_name_on() {
     let mut transfer = transfer();
     page(&mut transfer, 1, 0, 10);
     let tries = (0..=u64::from(MAX_PULL_RETRIES)).map(|nth| transfer.overdue(at(1_000 * nth))).last();
-    assert_eq!(tries, Some(Step::GiveUp));
+    assert_eq!(tries, Some(TransferStep::GiveUp));
     let (other, first) = Transfer::begin(address(2), Run(2), at(20_000));
-    assert_eq!(Step::Ask(first), ask(0, PAGES_IN_FLIGHT), "views differ: pages of two are not one view");
+    assert_eq!(TransferStep::Ask(first), ask(0, PAGES_IN_FLIGHT), "views differ: pages of two are not one view");
     assert_eq!(other.sponsor(), (address(2), Run(2)));
 }
 
@@ -271,11 +271,11 @@ proptest! {
         let mut flying: BTreeMap<(Time, usize), Page> = BTreeMap::new();
         let (mut now, mut sent) = (at(0), 0);
         let (mut transfer, first) = Transfer::begin(address(1), SPONSOR, now);
-        let mut step = Step::Ask(first);
+        let mut step = TransferStep::Ask(first);
         loop {
             match step {
-                Step::Wait => {}
-                Step::Ask(Ask { mut after, pages }) => {
+                TransferStep::Wait => {}
+                TransferStep::Ask(Ask { mut after, pages }) => {
                     prop_assert!((1..=PAGES_IN_FLIGHT).contains(&pages));
                     for _ in 0..pages {
                         let page = served(&view, after, size);
@@ -304,12 +304,12 @@ proptest! {
                         }
                     }
                 }
-                Step::Malformed => prop_assert!(false, "an honest sponsor's page is refused"),
-                Step::GiveUp => {
+                TransferStep::Malformed => prop_assert!(false, "an honest sponsor's page is refused"),
+                TransferStep::GiveUp => {
                     prop_assert!(lost > usize::from(MAX_PULL_RETRIES), "a sponsor that answers is given up");
                     break;
                 }
-                Step::Complete => {
+                TransferStep::Complete => {
                     prop_assert!(stayed.is_subset(&came), "missing: {:?}", stayed.difference(&came).collect::<Vec<_>>());
                     break;
                 }
