@@ -7,7 +7,7 @@
 
 /// The meaning of a number to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum Novelty {
     /// The number was not seen before.
     New,
     /// The number was not seen before, and is so far ahead that all that is known would be forgotten.
@@ -18,10 +18,10 @@ pub enum Sight {
     Behind,
 }
 
-impl Sight {
+impl Novelty {
     /// Returns true if the number is accepted.
     pub fn is_new(self) -> bool {
-        matches!(self, Sight::New | Sight::Far)
+        matches!(self, Novelty::New | Novelty::Far)
     }
 }
 
@@ -46,15 +46,15 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// Judges a number, and marks nothing.
-    pub fn judge(&self, number: u64) -> Sight {
+    pub fn judge(&self, number: u64) -> Novelty {
         if number > self.highest {
-            if number - self.highest >= Self::LENGTH { Sight::Far } else { Sight::New }
+            if number - self.highest >= Self::LENGTH { Novelty::Far } else { Novelty::New }
         } else if self.highest - number >= Self::LENGTH {
-            Sight::Behind
+            Novelty::Behind
         } else if self.is_marked(number) {
-            Sight::Seen
+            Novelty::Seen
         } else {
-            Sight::New
+            Novelty::New
         }
     }
 
@@ -108,13 +108,13 @@ mod tests {
     fn the_window_ends_where_it_says() {
         let mut window = Narrow::around(10);
         assert!(window.accept(10) && !window.accept(10));
-        assert_eq!(window.judge(10 + LENGTH), Sight::Far);
+        assert_eq!(window.judge(10 + LENGTH), Novelty::Far);
         assert!(window.accept(9 + LENGTH));
-        assert_eq!(window.judge(9), Sight::Behind, "exactly the window's length behind");
-        assert_eq!(window.judge(10), Sight::Seen, "the oldest inside, and seen");
+        assert_eq!(window.judge(9), Novelty::Behind, "exactly the window's length behind");
+        assert_eq!(window.judge(10), Novelty::Seen, "the oldest inside, and seen");
         assert!(window.accept(11), "the oldest inside that was not");
         assert!(window.accept(10 * LENGTH), "far ahead: all else is behind now");
-        assert_eq!(window.judge(12), Sight::Behind);
+        assert_eq!(window.judge(12), Novelty::Behind);
         assert_eq!(window.highest(), 10 * LENGTH);
     }
 

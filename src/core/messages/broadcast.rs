@@ -33,7 +33,7 @@ use crate::packet::{Outbox, Way};
 use crate::settings::MAX_MTU;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::window::Sight;
+use crate::window::Novelty;
 use crate::wire::{Broadcast, Message, Span};
 
 const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
@@ -105,13 +105,13 @@ impl Messages {
             return drop_copy(out.cx, DropReason::UnknownRun);
         }
         match self.cache.judge(message.run, message.number) {
-            Sight::Seen | Sight::Behind => return out.cx.counters.messages.duplicate += 1,
-            Sight::Far if from != message.run => {
+            Novelty::Seen | Novelty::Behind => return out.cx.counters.messages.duplicate += 1,
+            Novelty::Far if from != message.run => {
                 if !self.cache.note_far(from, message.run, message.number) {
                     return drop_copy(out.cx, DropReason::Jumped);
                 }
             }
-            Sight::Far | Sight::New => {}
+            Novelty::Far | Novelty::New => {}
         }
         if !self.allowances.spend(now, from, message.payload.len()) {
             return drop_copy(out.cx, DropReason::RateLimited);

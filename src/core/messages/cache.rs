@@ -20,7 +20,7 @@ use crate::limits::{
 };
 use crate::member::Run;
 use crate::time::Time;
-use crate::window::{Sight, Window};
+use crate::window::{Novelty, Window};
 use crate::wire::{Broadcast, Span};
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
@@ -131,9 +131,9 @@ impl Cache {
     }
 
     /// Judges a number by its origin's window; a number of an origin without a window is new.
-    pub(super) fn judge(&self, run: Run, number: u64) -> Sight {
+    pub(super) fn judge(&self, run: Run, number: u64) -> Novelty {
         let window = self.origins.get(&run).and_then(|origin| origin.window.as_ref());
-        window.map_or(Sight::New, |window| window.judge(number))
+        window.map_or(Novelty::New, |window| window.judge(number))
     }
 
     /// Marks a number as seen; returns false if it was seen before. The table must have room for its origin.

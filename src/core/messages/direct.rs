@@ -311,10 +311,10 @@ impl DirectMessages {
             // Honest members send direct messages over links alone, where the receipt can go back.
             return drop_copy(out.cx, DropReason::WrongState);
         }
-        let Some(sight) = self.window(run, message.number, now).map(|window| window.judge(message.number)) else {
+        let Some(novelty) = self.window(run, message.number, now).map(|window| window.judge(message.number)) else {
             return drop_copy(out.cx, DropReason::TableFull);
         };
-        if !sight.is_new() {
+        if !novelty.is_new() {
             // The message came before, and its receipt was lost.
             out.cx.counters.messages.duplicate += 1;
             return send_receipt(out, sender, way, message.number);

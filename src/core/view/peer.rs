@@ -17,7 +17,7 @@ use crate::limits::{DUPLICATE_WINDOW, MAX_ECHO_HOLD};
 use crate::member::DetectionMethod;
 use crate::settings::Timing;
 use crate::time::Time;
-use crate::window::{Sight, Window};
+use crate::window::{Novelty, Window};
 use crate::wire::{Echo, Heartbeat};
 
 /// One observer's state of one run of one member. There is one for every member, so rarely needed state is kept apart:
@@ -188,8 +188,8 @@ impl Peer {
     }
 
     /// Judges a packet by its sequence number.
-    pub(crate) fn judge(&self, sequence: u64) -> Sight {
-        self.session.as_ref().map_or(Sight::New, |session| session.numbers.judge(sequence))
+    pub(crate) fn judge(&self, sequence: u64) -> Novelty {
+        self.session.as_ref().map_or(Novelty::New, |session| session.numbers.judge(sequence))
     }
 
     /// Counts sequence numbers anew, from this one on.

@@ -27,7 +27,7 @@ use crate::incoming::{Answer, Beside};
 use crate::member::ProtocolRange;
 use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way, brings_proof, sender_kind};
 use crate::view::Slot;
-use crate::window::Sight;
+use crate::window::Novelty;
 use crate::wire::{Header, Message, Messages, Packet, PacketError, Refusal, read};
 
 impl Core {
@@ -92,10 +92,10 @@ impl Core {
                         self.paths.end_fallback(&mut self.cx, &self.view, slot);
                     }
                 }
-                let sight = self.view.entry(slot).peer.judge(header.sequence);
-                if !sight.is_new() {
+                let novelty = self.view.entry(slot).peer.judge(header.sequence);
+                if !novelty.is_new() {
                     // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
-                    let is_late = sight == Sight::Behind;
+                    let is_late = novelty == Novelty::Behind;
                     if !is_late
                         || self.read_few(messages.clone(), inbox).is_err()
                         || !brings_proof(&self.out(), slot, inbox)
