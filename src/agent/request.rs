@@ -1,4 +1,4 @@
-//! The vocabulary of the driver's door: what handles, and the tasks beside the driver, ask of it.
+//! The vocabulary of the driver: what handles, and the tasks beside the driver, ask of it.
 //!
 //! Must not know: who asks, and what a command does.
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::counters::Counters;
-use crate::doors::{LinkId, Notice, Output, Reply, Ticket};
+use crate::io::{LinkId, Notice, Output, Reply, Ticket};
 use crate::limits::NOTICE_INTERVAL;
 use crate::member::{Change, DetectionMethod, Record, Run};
 use crate::recent::Recent;
@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Up,
     /// Saying goodbye.
     Leaving,
-    /// Stopped: both doors are shut.
+    /// Stopped: nothing goes in or comes out any more.
     Stopped,
 }
 

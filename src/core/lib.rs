@@ -1,6 +1,6 @@
 //! The pure core: membership as a state machine without sockets, clocks, threads or global randomness.
 //!
-//! The contract of its two doors (debug builds assert 1 and 3):
+//! The contract of `handle` and `poll` (debug builds assert 1 and 3):
 //!
 //! 1. After [`Core::new`] and after every `handle(now, input)`, call `poll()` until it is `None`, and carry the outputs out in order.
 //! 2. Hand in `Input::Tick` when `next_deadline()` is reached; coming late is judged as a pause of this process, so hand in first
@@ -35,7 +35,7 @@
 //! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
 //! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
-//! | the vocabulary of the two doors; topics, ids and payloads of messages | `doors/`, `envelope/` |
+//! | inputs and outputs; topics, ids and payloads of messages | `io/`, `envelope/` |
 //! | time as a number, random numbers, bounds, settings, maps whose order never shows | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
 
 #![doc = include_str!("faults.md")]
@@ -60,10 +60,10 @@ mod counters;
 mod detection;
 mod discovery;
 mod dissemination;
-mod doors;
 pub mod election;
 mod envelope;
 mod incoming;
+mod io;
 mod joining;
 mod leadership;
 pub mod limits;
@@ -89,12 +89,12 @@ mod tests;
 use std::sync::Arc;
 
 pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
-pub use doors::{
+pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
+pub use io::{
     Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
     LinkEvent, LinkId, Notice, OutOfBandBroadcast, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
     Unopened,
 };
-pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use joining::JoinReport;
 pub use leadership::OtherElectorate;
 pub use member::{
@@ -125,7 +125,8 @@ use view::Peer;
 use view::View;
 use wire::Header;
 
-/// One node's membership: a state machine with two doors. See the [module's page](self) for their contract.
+/// One node's membership: a state machine with two entries, `handle` and `poll`. See the [module's page](self) for
+/// their contract.
 #[derive(Debug, Clone)]
 pub struct Core {
     /// What everybody is lent: the time, the settings, this node's phase, deadlines, counters, and the way out.

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::doors::Ticket;
+use crate::io::Ticket;
 use crate::map::Map;
 use crate::member::Run;
 use crate::time::Time;

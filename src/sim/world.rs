@@ -5,8 +5,8 @@
 //! longer due asks again, one that was overtaken is recognised by its epoch.
 //!
 //! Invariants: the same options and the same calls give the same world, bit for bit; no clock is read, nothing
-//! unordered is iterated; a core is handed only what a real driver could hand it, through the same two doors, and it is
-//! drained after every input.
+//! unordered is iterated; a core is handed only what a real driver could hand it, through the same two functions, and
+//! it is drained after every input.
 //!
 //! This file owns the state and the queue; the files below change it, one for each idea: `run` lets time pass,
 //! `drive` does what is due, `life` is that of nodes, `disturbance` that of the network, and so on.

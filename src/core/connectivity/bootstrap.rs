@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use super::Paths;
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{LinkId, Output};
+use crate::io::{LinkId, Output};
 use crate::limits::{BOOTSTRAP_LIFE, BOOTSTRAP_LINGER, MAX_BOOTSTRAP_LINKS, TOLD_INTERVAL};
 use crate::member::Status;
 use crate::time::Time;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use super::Paths;
 use crate::context::Context;
-use crate::doors::{Notice, Output};
+use crate::io::{Notice, Output};
 use crate::limits::{FALLBACK_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
 use crate::member::{Record, Run};
 use crate::time::Time;

@@ -23,7 +23,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::Output;
+use crate::io::Output;
 use crate::member::Run;
 use bootstrap::BootstrapLinks;
 use fallback::Fallbacks;

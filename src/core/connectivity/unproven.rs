@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use super::Paths;
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{LinkId, Output};
+use crate::io::{LinkId, Output};
 use crate::limits::{LINK_TIMEOUT, MAX_LINKS, UNPROVEN_PATIENCE, UNPROVEN_PROBE_INTERVAL};
 use crate::member::Run;
 use crate::time::Time;

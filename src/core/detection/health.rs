@@ -36,7 +36,7 @@
 
 use std::time::Duration;
 
-use crate::doors::SelfDoubt;
+use crate::io::SelfDoubt;
 use crate::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
 use crate::settings::Settings;
 use crate::time::Time;

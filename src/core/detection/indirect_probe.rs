@@ -25,7 +25,7 @@ use rand::seq::IndexedRandom;
 use super::{Detector, Grounds};
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{Notice, Output};
+use crate::io::{Notice, Output};
 use crate::member::Run;
 use crate::observers::Observers;
 use crate::packet::Outbox;

@@ -140,7 +140,7 @@ fn a_node_that_doubts_itself_waits_longer_and_looks_again_sooner() {
     };
     let calm = grounds(&world).expect("it is observed");
     for _ in 0..2 {
-        world.health.doubt(world.now, crate::doors::SelfDoubt::Refuted, &world.settings);
+        world.health.doubt(world.now, crate::io::SelfDoubt::Refuted, &world.settings);
     }
     let doubtful = grounds(&world).expect("it is observed");
     assert_eq!(doubtful.since(Time::ORIGIN), calm.since(Time::ORIGIN) * 3);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::reunion::Reunion;
 use crate::context::Context;
-use crate::doors::{CommandError, Contacted, Reply, Ticket};
+use crate::io::{CommandError, Contacted, Reply, Ticket};
 use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
 use crate::member::NodeId;
 use crate::packet::Outbox;

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::contact::Contacts;
 use crate::context::Context;
-use crate::doors::{Notice, Output};
+use crate::io::{Notice, Output};
 use crate::limits::{
     BOOTSTRAP_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES,
     SEEDS_ASKED_ALONE,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{Output, Receiver};
+use crate::io::{Output, Receiver};
 use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND};
 use crate::member::{NodeId, Run};
 use crate::packet::Outbox;

@@ -13,7 +13,7 @@
 //!
 //! Must not know: what the answer is for.
 
-use super::doors::Action;
+use super::io::Action;
 use super::refusals::{Confirmed, Unconfirmed};
 use super::{Context, Election, Role, Rules};
 use crate::limits::{BARRIER_TIMEOUT, MAX_BARRIERS};

@@ -19,7 +19,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the state of the machine, and its inputs | this page |
-//! | the vocabulary of its doors; alarms; why something is not done | `doors`, `alarm`, `refusals` |
+//! | the vocabulary of its interface; alarms; why something is not done | `io`, `alarm`, `refusals` |
 //! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
 //! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `words`, `admission` |
 //! | the ballot that is to be written, and what waits for it | `disk` |
@@ -40,11 +40,11 @@ mod campaign;
 mod changing;
 mod confirming;
 mod disk;
-mod doors;
 mod draining;
 mod electorate;
 mod following;
 mod forming;
+mod io;
 mod leading;
 mod learning;
 mod look;
@@ -78,8 +78,8 @@ pub use crate::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnRes
 pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub use ballot::BallotV4;
-pub use doors::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
+pub use io::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
 pub use raw::{Digest, Identity, Lineage};
 pub use refusals::{ChangeError, Confirmed, Unchanged, Unconfirmed};

@@ -26,8 +26,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::doors::LostElectorate;
 use super::electorate::{Electorate, Voter};
+use super::io::LostElectorate;
 use super::message::{Body, Roster};
 use super::raw::{Identity, Lineage};
 use super::term::Term;

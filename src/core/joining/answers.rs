@@ -16,7 +16,7 @@ use super::status::are_all_of_another_cluster;
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::discovery::Reunion;
-use crate::doors::{Contacted, Notice, StopReason};
+use crate::io::{Contacted, Notice, StopReason};
 use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_RETRIES, MAX_JOIN_WAIT};
 use crate::member::Record;
 use crate::packet::Outbox;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::doors::Contacted;
+use crate::io::Contacted;
 use crate::limits::MAX_ASKED;
 use crate::time::Time;
 use crate::wire::{Nonce, Refusal};

@@ -34,7 +34,7 @@ use super::asked::Answerer;
 use super::join::{JoinStep, Joiner, Prospects};
 use super::status::answers_count_for;
 use crate::discovery::Reunion;
-use crate::doors::{Contacted, Notice, Output, Receiver};
+use crate::io::{Contacted, Notice, Output, Receiver};
 use crate::limits::{
     FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
     MAX_JOINERS,

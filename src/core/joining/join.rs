@@ -34,7 +34,7 @@ use super::referral::Referrals;
 use super::transfer::Transfer;
 use crate::context::Context;
 use crate::discovery::Reunion;
-use crate::doors::{Contacted, Output, Receiver, StopReason};
+use crate::io::{Contacted, Output, Receiver, StopReason};
 use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_BOOTSTRAP};
 use crate::member::{Record, Run};
 use crate::packet::Inbox;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::reachable::Unreached;
 use super::sponsor::Sponsor;
 use crate::context::Context;
-use crate::doors::{Notice, Output};
+use crate::io::{Notice, Output};
 use crate::limits::{
     DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE,
     MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::sponsor::{Sponsor, decide};
-use crate::doors::Notice;
 use crate::election::ElectorateReport;
+use crate::io::Notice;
 use crate::limits::{MAX_NAME_PROBES, MAX_NAME_QUESTIONS};
 use crate::member::{Record, Run};
 use crate::packet::Outbox;

@@ -48,7 +48,7 @@ use std::time::Duration;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
-use crate::doors::{Notice, Receiver};
+use crate::io::{Notice, Receiver};
 use crate::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
 use crate::member::{Run, Status};
 use crate::packet::{Sender, SenderKind, Turn};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::join::Joiner;
 use crate::context::Context;
 use crate::discovery::Reunion;
-use crate::doors::{Contacted, Notice, Unopened};
+use crate::io::{Contacted, Notice, Unopened};
 use crate::limits::FOUNDING_RETRIES;
 use crate::packet::Outbox;
 use crate::settings::Settings;

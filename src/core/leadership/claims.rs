@@ -29,10 +29,10 @@ use rand::seq::IndexedRandom;
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::doors::Output;
 use crate::election::{
     Delta, Descent, ElectorateReport, Lineage, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term,
 };
+use crate::io::Output;
 use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Status};
 use crate::time::Time;

@@ -29,8 +29,8 @@ use super::Lead;
 use super::electing::belongs_in_view;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::doors::{CommandError, Output, Reply, Ticket};
 use crate::election::{ChangeError, Electorate};
+use crate::io::{CommandError, Output, Reply, Ticket};
 use crate::limits::{
     ANSWER_INTERVAL, ASKED_MEMORY, FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS,
     MAX_FORWARDED_COMMANDS, SUCCESSION_SHARE,

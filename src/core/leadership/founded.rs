@@ -32,8 +32,8 @@ use rand::RngExt;
 
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
-use crate::doors::{CommandError, Ticket};
 use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
+use crate::io::{CommandError, Ticket};
 use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};
 use crate::member::{LeaveReason, NodeId, Run, Status};
 use crate::time::Time;

@@ -47,10 +47,10 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::doors::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::election::{
     Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
 };
+use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
 use crate::member::{NodeId, Status};
 use crate::recent::Recent;

@@ -12,11 +12,11 @@ use super::{Lead, LeadStep, Surroundings};
 use crate::context::Phase;
 use crate::counters::{Counters, DropReason};
 use crate::discovery::Reunion;
-use crate::doors::{CommandError, Notice, Output, QuorumInit, Reply};
 use crate::election::{
     Alarm, Ballot, ChangeError, Digest, Electorate, Identity, LeaderPolicy, LeaseTiming, Lineage, LossReason, Term,
     ViewRef, Voter,
 };
+use crate::io::{CommandError, Notice, Output, QuorumInit, Reply};
 use crate::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, RELEASE_PAUSE, RELEASES, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Record, Run, Status};
 use crate::settings::Settings;

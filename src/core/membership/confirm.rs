@@ -16,7 +16,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::{Context, Phase};
-use crate::doors::{Reply, Ticket};
+use crate::io::{Reply, Ticket};
 use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
 };

@@ -26,7 +26,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::Context;
-use crate::doors::{CommandError, Notice, Receiver, Reply, Ticket};
+use crate::io::{CommandError, Notice, Receiver, Reply, Ticket};
 use crate::limits::{MIN_QUESTION_BYTES, REACH_ASKED, REACH_RETRY};
 use crate::member::{Run, Status};
 use crate::packet::Outbox;

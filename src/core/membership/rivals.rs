@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::doors::Notice;
+use crate::io::Notice;
 use crate::limits::QUESTION_INTERVAL;
 use crate::member::{Record, Run};
 use crate::time::Time;

@@ -20,8 +20,8 @@ use super::cache::Kept;
 use super::{Messages, deliver, drop_copy, may_speak};
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::envelope::{MessageId, Payload, Topic};
+use crate::io::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 #[cfg(doc)]
 use crate::limits::SPREAD_PACKETS;
 use crate::limits::{

@@ -31,8 +31,8 @@ use super::allowance::Allowances;
 use super::{Numbers, deliver, drop_copy, may_speak, refuse};
 use crate::context::Context;
 use crate::counters::DropReason;
-use crate::doors::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::envelope::{MessageId, Payload};
+use crate::io::{CommandError, Delivery, DeliveryKind, Reply, Ticket};
 use crate::limits::{
     DIRECT_RETRY, MAX_DIRECT_BYTES, MAX_DIRECT_MESSAGES, MAX_DIRECT_UNDER_WAY, MAX_OPEN_REQUESTS,
     MAX_OPEN_REQUESTS_PER_MEMBER, MAX_ORIGINS, MAX_REQUEST_TIMEOUT, ORIGIN_MEMORY,

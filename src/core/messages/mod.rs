@@ -50,7 +50,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::context::{Context, Phase};
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, Delivery, Output, Reply, Ticket};
+use crate::io::{Command, CommandError, Delivery, Output, Reply, Ticket};
 use crate::limits::{MAX_REQUEST_TIMEOUT, MESSAGE_WINDOW, SEND_TIMEOUT};
 use crate::packet::{Outbox, Way};
 use crate::time::Time;

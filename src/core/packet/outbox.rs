@@ -21,7 +21,7 @@ use crate::connectivity::Paths;
 use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
-use crate::doors::{LinkId, Output, Receiver};
+use crate::io::{LinkId, Output, Receiver};
 use crate::limits::{
     MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
     TOLD_INTERVAL,

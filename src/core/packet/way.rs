@@ -1,6 +1,6 @@
 //! The way that a packet takes.
 
-use crate::doors::LinkId;
+use crate::io::LinkId;
 
 /// The way by which packets reach a member; answers take the way of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, ms};
-use crate::doors::{CoreInit, Input};
+use crate::io::{CoreInit, Input};
 use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::member::tests::record;
 use crate::member::{Run, Status};

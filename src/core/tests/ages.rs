@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::doors::Command;
+use crate::io::Command;
 use crate::member::{LeaveReason, Status};
 use crate::settings::Profile;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::limits::{Alone, member};
 use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
+use crate::io::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
     BOOTSTRAP_LIFE, CONTACT_TIMEOUT, CRASH_PATIENCE, FALLBACK_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT,
     MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_BOOTSTRAP_LINKS, MAX_PARTNERS, MAX_PENDING_COMMANDS,

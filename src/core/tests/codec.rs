@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::merging::any_status;
 use super::net::{Net, address, id};
 use crate::counters::DropReason;
-use crate::doors::Input;
 use crate::election::{
     Body, ChangeError, Claim, Delta, Descent, Digest, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage,
     Renewal, Roster, Term, Unchanged, ViewRef, Voter, VoterChange,
 };
 use crate::envelope::{MessageId, Payload, Topic};
+use crate::io::Input;
 use crate::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
 use crate::member::tests::record;
 use crate::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};

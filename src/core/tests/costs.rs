@@ -6,8 +6,8 @@ use super::leadership::{SECOND, cluster, leader};
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use super::pestering::prove;
-use crate::doors::{Command, Input, Output};
 use crate::envelope::{Payload, Topic};
+use crate::io::{Command, Input, Output};
 use crate::limits::{
     FLOOD_FANOUT, MAX_FLOODED_PAYLOAD, RENEWAL_RELAYS, REPAIR_AFTER, REPAIR_PEERS, SPREAD_PACKETS, SYNC_INTERVAL,
 };

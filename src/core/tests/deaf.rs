@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::doors::Notice;
+use crate::io::Notice;
 use crate::member::{ChangeKind, Status};
 use crate::settings::Profile;
 

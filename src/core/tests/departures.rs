@@ -1,7 +1,7 @@
 //! Departures from a cluster in which everybody has just come: they are known as such everywhere.
 
 use super::net::{Net, ms};
-use crate::doors::Command;
+use crate::io::Command;
 use crate::member::{ChangeKind, LeaveReason};
 use crate::settings::Profile;
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::limits::{Alone, member};
 use super::net::{Net, id, ms};
-use crate::doors::{Input, Notice, Output};
+use crate::io::{Input, Notice, Output};
 use crate::member::{ChangeKind, DetectionMethod, Status};
 use crate::settings::Profile;
 use crate::time::Time;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, OutOfBandBroadcast, Reply};
 use crate::envelope::{MessageId, Payload, Topic};
+use crate::io::{Command, CommandError, OutOfBandBroadcast, Reply};
 use crate::limits::{BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_OUT_OF_BAND_BLOCKS, OUT_OF_BAND_MEMORY};
 use crate::member::{NodeId, Run, Status};
 use crate::settings::Profile;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
-use crate::doors::{Input, Notice, SelfDoubt};
+use crate::io::{Input, Notice, SelfDoubt};
 use crate::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
 use crate::member::{ChangeKind, DetectionMethod, Status};
 use crate::settings::Profile;

@@ -8,7 +8,7 @@ use super::leadership::{SECOND, cluster, leader};
 use super::limits::{Alone, member};
 use super::net::{Net, address, ms};
 use super::speaker::Speaker;
-use crate::doors::{Input, Output};
+use crate::io::{Input, Output};
 use crate::limits::{
     CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
     VIEW_PARTS, VIEW_PARTS_PER_SECOND,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::leadership;
 use super::net::{Net, address, id, ms};
-use crate::doors::{Command, Contacted, Reply};
+use crate::io::{Command, Contacted, Reply};
 use crate::member::{ChangeKind, Status};
 use crate::settings::Profile;
 

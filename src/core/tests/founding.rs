@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::doors::{Command, Contacted, Notice, Reply};
+use crate::io::{Command, Contacted, Notice, Reply};
 use crate::settings::Profile;
 
 /// Adds a node at each of these hosts, in this order, whose only seed is the next host; each begins so much after the

@@ -8,7 +8,7 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use super::speaker::{Speaker, about, old_cluster, update};
 use crate::counters::DropReason;
-use crate::doors::{Input, LinkEvent, LinkId, Notice, Output};
+use crate::io::{Input, LinkEvent, LinkId, Notice, Output};
 use crate::limits::{KEEP_FOR, SETTLE};
 use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::settings::{Profile, Timing};

@@ -3,8 +3,8 @@
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::doors::{Command, Notice};
 use crate::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
+use crate::io::{Command, Notice};
 use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
 use crate::settings::Profile;
 use crate::wire::Message;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::doors::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
+use crate::io::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
 use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::member::tests::record;
 use crate::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};

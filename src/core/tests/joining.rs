@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
 use crate::counters::DropReason;
-use crate::doors::{Command, CoreInit, Input, Notice, StopReason};
+use crate::io::{Command, CoreInit, Input, Notice, StopReason};
 use crate::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };

@@ -2,7 +2,7 @@
 
 use super::limits::{Alone, TELLER, member};
 use super::net::address;
-use crate::doors::Input;
+use crate::io::Input;
 use crate::member::{DetectionMethod, Record, Run, Status};
 use crate::wire::{Message, Note};
 

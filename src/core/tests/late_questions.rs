@@ -1,7 +1,7 @@
 //! Questions that stand late in the packet that opens a bootstrap link.
 
 use super::net::{Net, ms};
-use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::io::{Input, LinkEvent, LinkId, Output};
 use crate::limits::MAX_MESSAGES_IN_QUESTION;
 use crate::settings::Profile;
 use crate::wire::{Header, Message, Nonce, PacketBuilder};

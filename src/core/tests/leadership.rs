@@ -1,11 +1,11 @@
 //! Leaders as whole cores elect them and learn of them.
 
-use crate::doors::{Leadership, LeadershipState};
+use crate::io::{Leadership, LeadershipState};
 use std::time::Duration;
 
 use super::net::{Net, Node, id, ms};
-use crate::doors::{Command, Input, Notice, Output, Reply};
 use crate::election::{Alarm, LossReason, Term};
+use crate::io::{Command, Input, Notice, Output, Reply};
 use crate::member::Tags;
 use crate::settings::Profile;
 use crate::time::Time;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use super::speaker::{Speaker, about, update};
-use crate::doors::{Command, CommandError, Notice, Reply, StopReason};
 use crate::election::Alarm;
+use crate::io::{Command, CommandError, Notice, Reply, StopReason};
 use crate::member::{ChangeKind, LeaveReason, Status, Tags};
 use crate::settings::Profile;
 use crate::wire::{Confirmation, Message, Nonce, Packet};

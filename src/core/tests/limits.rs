@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::net::{address, id, ms};
 use crate::Core;
 use crate::counters::DropReason;
-use crate::doors::{CoreInit, Input, LinkEvent, LinkId, Output};
+use crate::io::{CoreInit, Input, LinkEvent, LinkId, Output};
 use crate::limits::{INCARNATION_STEP, MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
 use crate::member::tests::record;
 use crate::member::{Record, Run, Status, Tags};

@@ -4,7 +4,7 @@ use super::limits::{Alone, member};
 use super::net::ms;
 use super::pestering::{SECOND, prove};
 use crate::counters::Carrier;
-use crate::doors::{Input, Output};
+use crate::io::{Input, Output};
 use crate::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
 use crate::member::{Record, Status, Tags};
 use crate::packet::News;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::doors::{Command, LeadershipState, Notice, Reply};
 use crate::election::Alarm;
+use crate::io::{Command, LeadershipState, Notice, Reply};
 use crate::member::Tags;
 
 /// Ends a process, and starts it again with an empty disk; returns its new place.

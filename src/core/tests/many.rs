@@ -3,7 +3,7 @@
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use super::speaker::{FORCED, old_cluster};
-use crate::doors::{Command, CommandError, Input, Output, Reply};
+use crate::io::{Command, CommandError, Input, Output, Reply};
 use crate::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
 use crate::member::{DetectionMethod, Record, Status, Tags};
 use crate::packet::News;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 use crate::counters::DropReason;
-use crate::doors::{Input, Output, Receiver};
 use crate::election::{Body, Election, Term};
+use crate::io::{Input, Output, Receiver};
 use crate::wire::{Message, Packet};
 
 const ONE: usize = 0;

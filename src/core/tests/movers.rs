@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use super::speaker::{Speaker, about, old_cluster};
-use crate::doors::Command;
+use crate::io::Command;
 use crate::member::{ChangeKind, Status};
 use crate::settings::Profile;
 use crate::wire::Message;

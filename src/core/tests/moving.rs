@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::limits::Alone;
 use super::net::{Net, address, id, ms};
 use super::speaker::old_cluster;
-use crate::doors::{Command, CommandError, Input, Notice, Output, Reply};
+use crate::io::{Command, CommandError, Input, Notice, Output, Reply};
 use crate::limits::REACH_ASKED;
 use crate::member::ChangeKind;
 use crate::settings::Profile;

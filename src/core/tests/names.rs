@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::limits::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::mail;
-use crate::doors::{CoreInit, Input, Output, StopReason};
+use crate::io::{CoreInit, Input, Output, StopReason};
 use crate::limits::MIN_QUESTION_BYTES;
 use crate::member::{Record, Run, Status};
 use crate::settings::Profile;

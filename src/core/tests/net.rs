@@ -8,10 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::Core;
-use crate::doors::{
-    Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Receiver, Reply, StopReason,
-};
 use crate::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
+use crate::io::{Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Receiver, Reply, StopReason};
 use crate::limits::INCARNATION_STEP;
 use crate::member::{Change, NodeId, Run, Status, Tags};
 use crate::settings::{Profile, Settings};

@@ -1,7 +1,7 @@
 //! Young clusters: members that have just come remove each other, and restarts among them are taken over at once.
 
 use super::net::{Net, id, ms};
-use crate::doors::{Command, StopReason};
+use crate::io::{Command, StopReason};
 use crate::limits::SETTLE;
 use crate::settings::Profile;
 

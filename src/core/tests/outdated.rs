@@ -8,8 +8,8 @@ use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 use super::speaker::{Speaker, old_cluster};
 use crate::counters::DropReason;
-use crate::doors::{Command, Output};
 use crate::election::{MAX_LEASE, MIN_LEASE, Term};
+use crate::io::{Command, Output};
 use crate::settings::Profile;
 use crate::wire::{LeaderClaim, LeaderRenewal, Message};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hostile::{EVIL_RUN, evil, mail, packet};
 use super::net::{Net, address, ms};
-use crate::doors::StopReason;
+use crate::io::StopReason;
 use crate::limits::FOUNDING_DELAY;
 use crate::member::{Record, Run, Status};
 use crate::settings::Profile;
@@ -39,7 +39,7 @@ impl Outsider {
         for sequence in 1..10 {
             let join = Message::Join { nonce: Nonce(5), record: record.clone(), cookie };
             let bytes = packet(EVIL_RUN, sequence, &[Message::Seeking(seeking), join]);
-            net.input(joiner, crate::doors::Input::Packet { from: at, bytes: &bytes });
+            net.input(joiner, crate::io::Input::Packet { from: at, bytes: &bytes });
             net.run(ms(5));
             for message in mail(net, at) {
                 match message {
@@ -62,7 +62,7 @@ impl Outsider {
     fn says_all(&mut self, net: &mut Net, from: SocketAddr, run: Run, messages: &[Message]) {
         self.sequence += 1;
         let bytes = packet(run, self.sequence, messages);
-        net.input(self.joiner, crate::doors::Input::Packet { from, bytes: &bytes });
+        net.input(self.joiner, crate::io::Input::Packet { from, bytes: &bytes });
     }
 
     /// Says that it looks for a cluster, too, and comes before all others.
@@ -113,7 +113,7 @@ fn a_node_whose_questions_are_played_back_to_it_asks_its_seed_all_the_same() {
         let nonce = net.nodes[alone].core.packets.prover.nonce(seed, net.now);
         sequence += 1;
         let question = packet(run, sequence, &[Message::WhoAreYou { nonce, echo: None }]);
-        net.input(alone, crate::doors::Input::Packet { from: seed, bytes: &question });
+        net.input(alone, crate::io::Input::Packet { from: seed, bytes: &question });
         met += usize::from(net.nodes[alone].core.reunion.size() > 1);
         net.run(ms(20));
     }

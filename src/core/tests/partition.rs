@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::net::{Net, Partition, id, ms};
 use super::speaker::{Speaker, about, update};
 use crate::Core;
-use crate::doors::Command;
+use crate::io::Command;
 use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Run, Status, Tags};
 use crate::settings::Profile;
 use crate::view::Slot;

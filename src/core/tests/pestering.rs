@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
-use crate::doors::{Input, LinkEvent, Output};
+use crate::io::{Input, LinkEvent, Output};
 use crate::limits::{
     CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_WORDS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
 };

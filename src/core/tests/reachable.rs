@@ -8,7 +8,7 @@ use super::hostile::{EVIL, EVIL_RUN, packet};
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::Speaker;
-use crate::doors::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
+use crate::io::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
 use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
 use crate::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
 use crate::settings::Profile;

@@ -2,8 +2,8 @@
 
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::doors::{Command, Notice};
 use crate::election::{Alarm, Term};
+use crate::io::{Command, Notice};
 use crate::settings::Profile;
 
 /// A cluster of five, of which n1, with n3, and n2, with n4, have recovered apart.

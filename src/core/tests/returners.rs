@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use super::forming::{claims, is_outside, roots, seeds_that_vote};
 use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::doors::{Command, Notice, Reply};
 use crate::election::Alarm;
+use crate::io::{Command, Notice, Reply};
 use crate::limits::OTHER_ELECTORATE_MEMORY;
 use crate::settings::Profile;
 

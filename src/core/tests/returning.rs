@@ -2,7 +2,7 @@
 
 use super::limits::{Alone, member};
 use super::net::ms;
-use crate::doors::{Input, Output};
+use crate::io::{Input, Output};
 use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::wire::{Header, Message, Note, PacketBuilder};
 

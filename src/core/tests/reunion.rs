@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::doors::{Command, Contacted, Reply, StopReason};
+use crate::io::{Command, Contacted, Reply, StopReason};
 use crate::limits::SEEDS_ASKED_ALONE;
 use crate::member::{ChangeKind, Status};
 use crate::settings::Profile;

@@ -4,7 +4,7 @@
 use super::hostile::{mail, packet, send};
 use super::net::{Net, address, birth, ms};
 use super::outsiders::nonce_of_join;
-use crate::doors::CoreInit;
+use crate::io::CoreInit;
 use crate::limits::LAST_JOIN_RETRY;
 use crate::member::tests::record;
 use crate::member::{Record, Run, Status};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::limits::{Alone, TELLER, member};
 use super::net::{address, ms};
 use crate::counters::DropReason;
-use crate::doors::{Input, Output};
+use crate::io::{Input, Output};
 use crate::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
 use crate::member::{Record, Run, Status};
 use crate::wire::{Message, Nonce, Packet};

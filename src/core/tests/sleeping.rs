@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::hostile::large;
 use super::messages::{ask, say, send};
 use super::net::{Net, address, id};
-use crate::doors::{Command, CommandError, Reply, StopReason};
+use crate::io::{Command, CommandError, Reply, StopReason};
 use crate::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
 use crate::member::{ChangeKind, DetectionMethod, Status};
 use crate::settings::Profile;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::doors::{Command, Input, Notice, StopReason};
+use crate::io::{Command, Input, Notice, StopReason};
 use crate::limits::{MIN_QUESTION_BYTES, SETTLE};
 use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status, Tags};
 use crate::settings::Profile;

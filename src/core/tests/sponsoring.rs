@@ -8,7 +8,7 @@ use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::speaker::update;
 use crate::counters::DropReason;
-use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::io::{Input, LinkEvent, LinkId, Output};
 use crate::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
 use crate::member::{LeaveReason, Record, Run, Status};
 use crate::settings::Timing;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use crate::counters::Carrier;
-use crate::doors::{Input, Output};
+use crate::io::{Input, Output};
 use crate::limits::SYNC_TRIES;
 use crate::member::{Run, Status};
 use crate::packet::News;

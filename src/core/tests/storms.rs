@@ -9,7 +9,7 @@ use super::hostile::packet;
 use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::reachable::add_at;
-use crate::doors::{Durable, Input, LinkEvent, Output};
+use crate::io::{Durable, Input, LinkEvent, Output};
 use crate::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, TOLD_INTERVAL};
 use crate::member::{Record, Run, Status};
 use crate::settings::Profile;

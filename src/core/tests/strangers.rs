@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
 use crate::counters::DropReason;
-use crate::doors::{Input, LinkEvent, LinkId, Output};
+use crate::io::{Input, LinkEvent, LinkId, Output};
 use crate::limits::LINK_TIMEOUT;
 use crate::member::{Run, Status};
 use crate::settings::Profile;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::leadership::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::doors::{Command, Leadership, Output, Reply};
 use crate::election::ChangeError;
+use crate::io::{Command, Leadership, Output, Reply};
 use crate::member::Status;
 use crate::settings::Profile;
 use crate::time::Time;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::hostile::{packet, send};
 use super::net::{Net, address, id, ms};
 use super::speaker::{ELSEWHERE, Speaker, about, mail, old_cluster, update};
-use crate::doors::StopReason;
+use crate::io::StopReason;
 use crate::member::{Record, Run, Status};
 use crate::settings::Profile;
 use crate::wire::{Message, Nonce, Packet};

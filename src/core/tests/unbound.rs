@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::hostile::{evil, packet};
 use super::net::{Net, address, ms};
 use crate::counters::DropReason;
-use crate::doors::{Input, Output, Receiver};
+use crate::io::{Input, Output, Receiver};
 use crate::limits::{MIN_QUESTION_BYTES, QUESTION_INTERVAL};
 use crate::member::{Run, Status};
 use crate::settings::Profile;

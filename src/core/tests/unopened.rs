@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::doors::{Contacted, CoreInit, Notice, StopReason, Unopened};
+use crate::io::{Contacted, CoreInit, Notice, StopReason, Unopened};
 use crate::member::Run;
 use crate::settings::Profile;
 use crate::wire::Refusal;

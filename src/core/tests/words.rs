@@ -3,7 +3,7 @@
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
 use crate::counters::DropReason;
-use crate::doors::Command;
+use crate::io::Command;
 use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
 use crate::settings::Profile;
 use crate::wire::{LeaseUpdate, Message};

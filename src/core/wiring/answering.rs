@@ -9,8 +9,8 @@
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::doors::Receiver;
 use crate::incoming::Answer;
+use crate::io::Receiver;
 use crate::joining::push_unreachable;
 use crate::limits::{ANSWER_INTERVAL, MAX_HEADER_BYTES};
 use crate::member::{Record, Status};

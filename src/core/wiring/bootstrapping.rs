@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use crate::Core;
 use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
-use crate::doors::{LinkEvent, LinkId, Receiver};
+use crate::io::{LinkEvent, LinkId, Receiver};
 use crate::limits::MAX_MESSAGES_IN_QUESTION;
 use crate::packet::{Sender, Way, sender_kind};
 use crate::time::Time;

@@ -6,8 +6,8 @@
 //! Must not know: what the machines make of it.
 
 use crate::Core;
-use crate::doors::{Command, Input, Output};
 use crate::election::Election;
+use crate::io::{Command, Input, Output};
 use crate::leadership::Lead;
 use crate::limits::MAX_FRAME_BYTES;
 use crate::packet::Way;

@@ -6,7 +6,7 @@ use crate::Core;
 use crate::context::Phase;
 use crate::counters::Carrier;
 use crate::detection::{DetectorStep, Grounds, Pause, arrived_at};
-use crate::doors::{Notice, Output, SelfDoubt, StopReason};
+use crate::io::{Notice, Output, SelfDoubt, StopReason};
 use crate::limits::TOLD_INTERVAL;
 use crate::member::{DetectionMethod, LeaveReason, Run, Status};
 use crate::time::Time;

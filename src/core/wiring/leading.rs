@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::doors::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
 use crate::election::{Ballot, Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
+use crate::io::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
 use crate::leadership::{Lead, LeadStep, OtherElectorate, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Run};

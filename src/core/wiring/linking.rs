@@ -21,7 +21,7 @@ use crate::Core;
 use crate::connectivity::links::{Action, Failure, Links, Meeting, Parting, Scene, Wish};
 use crate::context::Phase;
 use crate::counters::DropReason;
-use crate::doors::{LinkEvent, LinkId, Output};
+use crate::io::{LinkEvent, LinkId, Output};
 use crate::member::{LeaveReason, Run, Status};
 use crate::packet::{Sender, SenderKind, Way, sender_kind};
 use crate::time::Time;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::detection::Inquiries;
-use crate::doors::Notice;
+use crate::io::Notice;
 use crate::joining::NameProbes;
 use crate::limits::{MAX_GONE, MAX_MEMBERS};
 use crate::member::{DetectionMethod, LeaveReason, Record, Status};

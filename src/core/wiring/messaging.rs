@@ -5,7 +5,7 @@
 
 use crate::Core;
 use crate::dissemination::LeaseUpdates;
-use crate::doors::Command;
+use crate::io::Command;
 use crate::limits::{DIRECT_RETRY, SENDS_INTO_SILENCE, SPREAD_PACKETS};
 use crate::messages::{Overdue, Unlinked};
 use crate::view::Slot;

@@ -22,8 +22,8 @@ use std::net::SocketAddr;
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::doors::{Notice, Output, Receiver};
 use crate::incoming::{Answer, Beside};
+use crate::io::{Notice, Output, Receiver};
 use crate::member::ProtocolRange;
 use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way, brings_proof, sender_kind};
 use crate::view::Slot;

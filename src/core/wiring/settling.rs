@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::Core;
-use crate::doors::Output;
+use crate::io::Output;
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::accusation::date_accusation;
 use crate::timers::Timer;

@@ -4,9 +4,9 @@
 //!
 //! Must not know: other leases; when rounds are sent.
 
-use super::doors::Claim;
 use super::drawn::Drawn;
 use super::history::LeaseHistory;
+use super::io::Claim;
 use super::rules::Rules;
 use super::timing::ContenderTiming;
 use crate::{LeaseName, Token};

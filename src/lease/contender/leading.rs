@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::contest::Contest;
-use super::doors::{Claim, Output};
+use super::io::{Claim, Output};
 use super::rules::Rules;
 use super::{Contender, LeaseName, Stopping};
 use headcount_core::election::LossReason;

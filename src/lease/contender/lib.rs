@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! ┌──────────────────────────────────────────────────────────────────────────────────────────────┐
-//! │ The contract of the doors                                                                    │
+//! │ The contract of the machine                                                                  │
 //! │                                                                                              │
 //! │ 1. At `next_deadline()`, or as soon after it as may be: `tick(now)`, then `begin(now)`.       │
 //! │ 2. A round that `begin` handed out is carried out at once, and ends in exactly one call of    │
@@ -33,7 +33,7 @@
 //! | idea | file |
 //! |---|---|
 //! | one agent's part in the contest for one lease | `contest` |
-//! | the types at the doors | `doors` |
+//! | inputs and outputs | `io` |
 //! | conditions that are reported to an operator | `alarm` |
 //! | the source of randomness; names of leases; the secret that proves which contender wrote a row | `rng`, `name`, `token` |
 //! | the requests to a store, and its answers; the term, which is the fencing token: one more with each acquisition | `round` |
@@ -44,9 +44,9 @@ mod answering;
 mod asking;
 mod contest;
 pub mod database;
-mod doors;
 mod drawn;
 mod history;
+mod io;
 mod leading;
 mod name;
 mod rng;
@@ -65,8 +65,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 pub use alarm::ContenderAlarm;
-pub use doors::{Claim, ContenderInit, Output, TooManyLeases};
 pub use drawn::MAX_DRAWN;
+pub use io::{Claim, ContenderInit, Output, TooManyLeases};
 pub use name::LeaseName;
 pub use round::{Answer, Holder, NodeRow, Outcome, Round, Seen, Step, StepRequest};
 pub use timing::{ContenderTiming, TimingError};

@@ -1,4 +1,4 @@
-//! A crowd at one door.
+//! Many joiners at one seed.
 
 use std::time::Duration;
 

@@ -22,10 +22,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::doors::{Action, Failure, Meeting, Parting, Scene, Wish};
+use super::io::{Action, Failure, Meeting, Parting, Scene, Wish};
 use super::pause::Pause;
 use super::table::{Link, State, Table};
-use crate::doors::LinkId;
+use crate::io::LinkId;
 use crate::limits::{LINK_BACKOFF, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT};
 use crate::member::Run;
 use crate::time::Time;

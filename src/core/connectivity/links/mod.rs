@@ -24,7 +24,7 @@
 //! | idea | file |
 //! |---|---|
 //! | **the machine** (no core): inputs, and which of two links stays | `machine` |
-//! | its doors: actions, and scenes that come with inputs | `doors` |
+//! | actions, and scenes that come with inputs | `io` |
 //! | its table: states and the numbers of links and visits, with asserted invariants | `table` |
 //! | its pauses: how long before which step, and how far spread | `pause` |
 //!
@@ -32,12 +32,12 @@
 //!
 //! [`Message::Unlink`]: crate::wire::Message::Unlink
 
-mod doors;
+mod io;
 mod machine;
 mod pause;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use doors::{Action, Failure, Meeting, Parting, Scene, Wish};
+pub(crate) use io::{Action, Failure, Meeting, Parting, Scene, Wish};
 pub(crate) use machine::Links;

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::doors::LinkId;
+use crate::io::LinkId;
 use crate::limits::MAX_LINKS;
 use crate::member::Run;
 use crate::time::Time;

@@ -2,7 +2,7 @@
 //!
 //! **Suspected.** When at least [`MIN_PARTITION`] members, and at least a third of those that were live before (oneself
 //! included), fell silent within one `suspect_timeout` of each other, a
-//! [partition](crate::doors::Output::PartitionSuspected) is reported: the members that are unreachable, and those
+//! [partition](crate::io::Output::PartitionSuspected) is reported: the members that are unreachable, and those
 //! that are still here. The times that count are those at which they were last heard of, not those at which that was
 //! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
 //! accusations have gathered (a heartbeat interval, or the first death), and is repeated, with the whole list, if more
@@ -40,7 +40,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use crate::context::Context;
-use crate::doors::Output;
+use crate::io::Output;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
 use crate::timers::Timer;
 use crate::view::{Slot, View};

@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::discovery::Reunion;
-use crate::doors::{Notice, Receiver};
+use crate::io::{Notice, Receiver};
 use crate::joining::join::{JoinStep, Joiner};
 use crate::joining::sponsor::Sponsor;
 use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};

@@ -6,8 +6,8 @@ mod leaderless;
 mod resigning;
 
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, Input, Output, Reply};
 use crate::election::{ChangeError, Electorate, Unchanged};
+use crate::io::{Command, CommandError, Input, Output, Reply};
 use crate::limits::{
     FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
-use crate::doors::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::envelope::{MessageId, Payload, Topic};
+use crate::io::{Command, CommandError, DeliveryKind, Input, Reply};
 use crate::limits::{
     ALLOWANCE_INTERVAL, BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_DIRECT_BYTES, MAX_DIRECT_MESSAGES,
     MAX_DIRECT_UNDER_WAY, MAX_FLOODED_PAYLOAD, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_OPEN_REQUESTS_PER_MEMBER,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Net;
-use crate::doors::{Input, LinkEvent, LinkId, StopReason, Unopened};
+use crate::io::{Input, LinkEvent, LinkId, StopReason, Unopened};
 use crate::time::Time;
 
 /// A node and one of its links.

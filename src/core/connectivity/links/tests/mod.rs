@@ -7,10 +7,10 @@ mod transitions;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::doors::{Action, Failure, Meeting, Parting, Scene, Wish};
+use super::io::{Action, Failure, Meeting, Parting, Scene, Wish};
 use super::machine::Links;
 use super::pause::Pause;
-use crate::doors::LinkId;
+use crate::io::LinkId;
 use crate::member::Run;
 use crate::time::Time;
 

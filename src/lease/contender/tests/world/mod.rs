@@ -294,7 +294,7 @@ impl World {
         Time::ORIGIN + Duration::from_nanos(shown as u64)
     }
 
-    /// Runs one of the doors, and carries out what comes of it.
+    /// Calls the machine once, and carries out what comes of it.
     pub(super) fn with<T>(&mut self, at: usize, act: impl FnOnce(&mut Contender, Time) -> T) -> Option<T> {
         let now = self.local(at);
         let result = act(self.nodes[at].contender.as_mut()?, now);

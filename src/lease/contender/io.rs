@@ -1,4 +1,4 @@
-//! The types at the machine's doors: its initial state, and its output.
+//! The types of the machine's interface: its initial state, and its output.
 //!
 //! The inputs are the methods of [`Contender`](super::Contender).
 

@@ -1,4 +1,4 @@
-//! The types at the machine's doors: its initial state, the surroundings of an input, and its output.
+//! The types of the machine's interface: its initial state, the surroundings of an input, and its output.
 //!
 //! The inputs are the methods of [`Election`](super::Election).
 

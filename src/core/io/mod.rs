@@ -1,4 +1,4 @@
-//! The types of the core's two doors: the inputs ([`Input`]) and the outputs ([`Output`]).
+//! The types of the core's interface: the inputs ([`Input`]) and the outputs ([`Output`]).
 //!
 //! | idea | file |
 //! |---|---|

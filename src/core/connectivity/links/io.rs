@@ -1,4 +1,4 @@
-//! The machine's doors: the actions that come out, and the scenes that come with what goes in.
+//! The machine's inputs and outputs: the actions that come out, and the scenes that come with what goes in.
 //!
 //! Must not know: which input has which actions.
 
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 #[cfg(doc)]
 use super::machine::Links;
 use super::pause::Pause;
-use crate::doors::LinkId;
+use crate::io::LinkId;
 
 /// An action for the link to the member that the input was about.
 #[derive(Debug, Clone, Copy, PartialEq)]

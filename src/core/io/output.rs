@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use super::{Input, LinkEvent};
-use crate::doors::Leadership;
+use crate::io::Leadership;
 use crate::wire::{LeaseUpdate, Refusal};
 use std::net::SocketAddr;
 
