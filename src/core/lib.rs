@@ -161,7 +161,7 @@ impl Core {
     /// # Panics
     /// If `init` breaks bounds that its maker must check: settings, incarnation, an address that cannot be reached.
     pub fn new(init: CoreInit, now: Time) -> Self {
-        init.settings.check().expect("settings are checked before the core is born");
+        init.settings.check().expect("settings are checked before the core is made");
         let record = Record {
             id: init.id,
             run: init.run,
@@ -175,7 +175,7 @@ impl Core {
             protocol: ProtocolRange::OURS,
         };
         assert!(init.stored_bound >= init.incarnation, "the first incarnation is stored before it is used");
-        assert!(record.is_well_formed(), "a node is born with a record that others will believe: {record:?}");
+        assert!(record.is_well_formed(), "a node begins with a record that others will believe: {record:?}");
         // Hidden from others like the seed itself: it places in tables what they choose.
         let key = xxhash_rust::xxh3::xxh3_64(&init.random_seed.to_le_bytes());
         let draws = |of| stream(init.random_seed, of);

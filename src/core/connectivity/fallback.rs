@@ -128,7 +128,7 @@ impl Fallbacks {
 
 impl Paths {
     /// Checks, at each heartbeat to a neighbour, that its datagrams come; begins, renews or ends its fallback.
-    pub(crate) fn mind_datagrams(&mut self, cx: &mut Context, view: &View, awake_since: Time, slot: Slot) {
+    pub(crate) fn check_datagrams(&mut self, cx: &mut Context, view: &View, awake_since: Time, slot: Slot) {
         let record = view.record(slot);
         let (run, timing) = (record.run, record.timing);
         let session = view.entry(slot).peer.session.as_ref();
@@ -249,7 +249,7 @@ impl Paths {
     }
 
     /// Takes note of a word to a voter that is no neighbour; returns true if a link to it is wanted, since it does not answer.
-    pub(crate) fn mind_partner(&mut self, cx: &Context, view: &View, renewal_interval: Duration, slot: Slot) -> bool {
+    pub(crate) fn watch_partner(&mut self, cx: &Context, view: &View, renewal_interval: Duration, slot: Slot) -> bool {
         let record = view.record(slot);
         // Each word is answered. A slow voter may hold a short lease.
         let patience = (record.timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(renewal_interval);

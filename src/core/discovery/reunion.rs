@@ -46,7 +46,7 @@ pub(crate) struct Reunion {
     mine: BTreeMap<SocketAddr, Time>,
     /// The run that was Up at a seed's address the last time all members were looked at, or has answered from there, and
     /// the address in its record.
-    seats: BTreeMap<SocketAddr, (Run, SocketAddr)>,
+    seed_runs: BTreeMap<SocketAddr, (Run, SocketAddr)>,
     next_seed: usize,
     /// The view's count of changes when its addresses were remembered last: most often there was none since.
     remembered_at: Option<u64>,
@@ -87,7 +87,7 @@ impl Reunion {
             extra: Vec::new(),
             remembered,
             mine: BTreeMap::new(),
-            seats: BTreeMap::new(),
+            seed_runs: BTreeMap::new(),
             next_seed: 0,
             remembered_at: None,
             last_down: None,
@@ -106,7 +106,7 @@ impl Reunion {
 
     /// Returns the run that was Up at this seed's address when all members were looked at last.
     pub(crate) fn run_at_seed(&self, address: SocketAddr) -> Option<Run> {
-        self.seats.get(&address).map(|(run, _)| *run)
+        self.seed_runs.get(&address).map(|(run, _)| *run)
     }
 
     /// Returns true if this is an address of one of the seeds.
@@ -207,7 +207,7 @@ impl Reunion {
     /// Takes note that a run whose record has another address has answered here: it is behind a translator, say.
     pub(crate) fn answers_at(&mut self, address: SocketAddr, run: Run, advertised: SocketAddr) {
         if self.is_seed(address) {
-            self.seats.insert(address, (run, advertised));
+            self.seed_runs.insert(address, (run, advertised));
         }
     }
 
@@ -278,8 +278,9 @@ impl Reunion {
         let mine = |seed: &&SocketAddr| **seed != me && self.is_mine(**seed);
         missing.extend(self.seeds.iter().filter(mine));
         // Whoever answered there is elsewhere by its own word, and others may be there now: it is a balancer, say.
-        let is_seat = |seed: &&SocketAddr| self.seats.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
-        missing.extend(self.seeds.iter().filter(is_seat));
+        let is_elsewhere =
+            |seed: &&SocketAddr| self.seed_runs.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
+        missing.extend(self.seeds.iter().filter(is_elsewhere));
         missing.sort_unstable();
         missing.dedup();
         let turn = self.next_seed;
@@ -306,8 +307,8 @@ impl Reunion {
             }
         }
         missing.retain(|seed| found.iter().all(|(address, _)| address != seed));
-        self.seats.extend(found);
-        self.seats.retain(|address, _| self.seeds.contains(address));
+        self.seed_runs.extend(found);
+        self.seed_runs.retain(|address, _| self.seeds.contains(address));
         missing
     }
 
@@ -335,7 +336,7 @@ impl Reunion {
         let intervals = MINE_FOR + self.mine.len() as u32;
         let until = settings.retry_interval * intervals;
         let is_recent = |met: &Time| seed == view.me().address || now.since(*met) < until;
-        self.mine.get(&seed).is_some_and(is_recent) || self.seats.get(&seed).is_some_and(is_up)
+        self.mine.get(&seed).is_some_and(is_recent) || self.seed_runs.get(&seed).is_some_and(is_up)
     }
 
     /// Returns the most recently lost Down member, and one other in turn.

@@ -46,7 +46,7 @@ impl<R: Rules> Election<R> {
         }
         if let Role::Leading(_) = self.role {
             self.count_acceptances(context);
-            self.tend_trial(context);
+            self.continue_trial(context);
         }
     }
 

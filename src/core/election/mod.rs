@@ -203,7 +203,7 @@ impl Election {
 
 impl<R: Rules> Election<R> {
     fn by_rules(rules: R, init: ElectionInit, context: &Context<'_>) -> Self {
-        init.timing.check().expect("the timing is checked before the machine is born");
+        init.timing.check().expect("the timing is checked before the machine is made");
         let ElectionInit { me, timing, view_interval, mut voters, ballot } = init;
         voters.sort_unstable();
         voters.dedup();
@@ -285,7 +285,7 @@ impl<R: Rules> Election<R> {
     /// Lets time pass.
     pub fn tick(&mut self, context: &Context<'_>) {
         self.expire(context);
-        self.tend_recovery(context);
+        self.continue_recovery(context);
         // Whoever leaves may still have voters to release.
         if !context.is_up && !matches!(self.role, Role::Leading(_)) {
             return;

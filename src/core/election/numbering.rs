@@ -70,7 +70,7 @@ impl<R: Rules> Election<R> {
 
     /// Makes the next view if it is due and the last one is agreed.
     pub(super) fn number(&mut self, context: &Context<'_>) {
-        self.tend_change(context);
+        self.continue_change(context);
         let Role::Leading(leading) = &self.role else { return };
         let is_in_flight = !self.is_newest_agreed();
         let is_due = leading.numbering.due.is_some_and(|due| context.now >= due);

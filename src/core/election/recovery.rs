@@ -120,7 +120,7 @@ impl<R: Rules> Election<R> {
             ask_at: context.now,
             until: context.now + self.timing.patience().max(IDENTITY_TIMEOUT),
         });
-        self.tend_recovery(context);
+        self.continue_recovery(context);
     }
 
     /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
@@ -148,7 +148,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Asks again, or ends the recovery.
-    pub(super) fn tend_recovery(&mut self, context: &Context<'_>) {
+    pub(super) fn continue_recovery(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
         let Some(recovery) = &mut self.recovery else { return };
         if context.now >= recovery.until {

@@ -206,23 +206,23 @@ impl Lead {
             until: now + FORWARD_TIMEOUT,
         };
         self.forwards.insert(ticket, forward);
-        self.tend_forwards(around);
+        self.continue_forwards(around);
         self.schedule(around);
     }
 
     /// Asks again, or asks a new leader, or gives up.
-    pub(super) fn tend_forwards(&mut self, around: &mut Surroundings<'_>) {
+    pub(super) fn continue_forwards(&mut self, around: &mut Surroundings<'_>) {
         let is_due = |forward: &Forward| around.now >= forward.deadline();
         let due: Vec<Ticket> =
             self.forwards.iter().filter(|(_, forward)| is_due(forward)).map(|(ticket, _)| *ticket).collect();
         for ticket in due {
             if let Some(forward) = self.forwards.remove(&ticket) {
-                self.tend_forward(around, ticket, forward);
+                self.continue_forward(around, ticket, forward);
             }
         }
     }
 
-    fn tend_forward(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, mut forward: Forward) {
+    fn continue_forward(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, mut forward: Forward) {
         let now = around.now;
         if let (VoterRequest::Resign { term, to }, Some(known)) = (&forward.question.request, &self.known)
             && known.term > *term

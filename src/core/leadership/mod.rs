@@ -184,7 +184,7 @@ impl Lead {
         self.ask_before_founding(around);
         self.look_for_voters(around);
         self.fetch_again(around);
-        self.tend_forwards(around);
+        self.continue_forwards(around);
         if self.leave_by.is_some_and(|by| around.now >= by) {
             self.leave();
         }

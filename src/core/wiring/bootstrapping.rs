@@ -166,7 +166,7 @@ impl Core {
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
         let wants_link =
-            !self.observers.observes(slot) && self.paths.mind_partner(&self.cx, &self.view, renewal_interval, slot);
+            !self.observers.observes(slot) && self.paths.watch_partner(&self.cx, &self.view, renewal_interval, slot);
         if wants_link {
             self.ensure_link(slot);
         }

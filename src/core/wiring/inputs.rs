@@ -59,7 +59,7 @@ impl Core {
             Input::Link { link, event } => self.link_event(link, event),
         }
         self.note_unreached();
-        self.attend_to_leadership();
+        self.tell_leadership_of_changes();
         debug_assert!(self.cx.outputs().iter().all(|output| match output {
             Output::Transmit { bytes, .. } => bytes.len() <= self.cx.settings.mtu,
             Output::SendFrame { bytes, .. } => bytes.len() <= MAX_FRAME_BYTES,
@@ -97,7 +97,7 @@ impl Core {
             Timer::Reunite => self.reunite(),
             Timer::Judge(run) => self.judge(run),
             Timer::Heartbeat(run) => self.heartbeat(run),
-            Timer::Link(run) => self.tend_link(run),
+            Timer::Link(run) => self.on_link_deadline(run),
             Timer::UnprovenLinks => self.ask_unproven_again(),
             Timer::Crash(run) => self.investigate(run),
             Timer::Joiner(run) => self.sponsor.judge_joiner(&mut outbox!(self), run),
@@ -108,7 +108,7 @@ impl Core {
             Timer::Contact(ticket) => self.reunion.end_contact(&mut outbox!(self), ticket),
             Timer::Partition => self.partition.suspect(&mut self.cx, &self.view),
             Timer::PartitionOver => self.partition.end(&mut self.cx, &self.view),
-            Timer::Leadership => self.tend_leadership(),
+            Timer::Leadership => self.on_leadership_deadline(),
             Timer::Walk => self.walk(),
             Timer::Spread => self.spread(),
             Timer::RepairMessages => self.repair_messages(),

@@ -111,7 +111,7 @@ impl Core {
         let period = self.detector.heartbeat_period(&self.cx.settings);
         let mut next = now + period;
         if !self.cx.phase.is_joining() {
-            self.paths.mind_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
+            self.paths.check_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
             let last_sent = self.view.entry(slot).peer.rare().last_sent;
             if let Some(due) = last_sent.map(|sent| sent + period).filter(|due| *due > now) {
                 next = due;

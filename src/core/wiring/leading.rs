@@ -147,7 +147,7 @@ impl Core {
 /// Time, the disk, and changes.
 impl Core {
     /// Tells the machine of changes that may concern it. Called after any input.
-    pub(crate) fn attend_to_leadership(&mut self) {
+    pub(crate) fn tell_leadership_of_changes(&mut self) {
         if self.cx.phase.is_stopped() {
             return;
         }
@@ -159,7 +159,7 @@ impl Core {
     }
 
     /// Does everything that is due when the timer fires.
-    pub(crate) fn tend_leadership(&mut self) {
+    pub(crate) fn on_leadership_deadline(&mut self) {
         self.with_lead(Lead::tick);
         self.with_lead(Lead::schedule);
     }

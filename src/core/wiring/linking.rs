@@ -314,7 +314,7 @@ impl Core {
     }
 
     /// Acts on a link's timer.
-    pub(crate) fn tend_link(&mut self, run: Run) {
+    pub(crate) fn on_link_deadline(&mut self, run: Run) {
         let scene = self.link_scene_of(run);
         let actions = self.paths.links.due(run, scene);
         self.act_on_link(run, actions);

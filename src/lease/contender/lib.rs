@@ -10,7 +10,7 @@
 //! │ 1. At `next_deadline()`, or as soon after it as may be: `tick(now)`, then `begin(now)`.       │
 //! │ 2. A round that `begin` handed out is carried out at once, and ends in exactly one call of    │
 //! │    `answered` or `failed`; an answer that comes after that is dropped.                        │
-//! │ 3. After every door, `poll()` until it is `None`; the outputs are carried out in order.       │
+//! │ 3. After every call, `poll()` until it is `None`; the outputs are carried out in order.       │
 //! │ 4. `now` never falls, and counts suspend.                                                     │
 //! │ 5. The same birth and the same inputs at the same times give the same rounds and outputs.     │
 //! └──────────────────────────────────────────────────────────────────────────────────────────────┘

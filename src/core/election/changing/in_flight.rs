@@ -40,7 +40,7 @@ use crate::limits::{ANSWER_TIMEOUT, CHANGE_TIMEOUT, SLOW_DISK_TIMEOUT, STORING_T
 
 impl<R: Rules> Election<R> {
     /// Goes on with the change if its time has come.
-    pub(crate) fn tend_change(&mut self, context: &Context<'_>) {
+    pub(crate) fn continue_change(&mut self, context: &Context<'_>) {
         self.ask_for_identity(context);
         self.teach(context);
         let Some(pending) = self.change_under_way().filter(|pending| context.now >= pending.deadline()) else {

@@ -88,7 +88,7 @@ impl<R: Rules> Election<R> {
         }
         self.expire_confirms(context);
         self.number(context);
-        self.tend_trial(context);
+        self.continue_trial(context);
         let Role::Leading(leading) = &self.role else { return };
         if context.now >= leading.renew_at && leading.resigning.is_none() {
             if leading.has_failed_to_renew(context.now, self.timing.renewal_interval) {
@@ -182,7 +182,7 @@ impl<R: Rules> Election<R> {
         self.extend_claim(context);
         self.free_leavers();
         self.count_acceptances(context);
-        self.tend_trial(context);
+        self.continue_trial(context);
         self.hear_learner(context, speaker, newest);
         if self.is_change_backed() {
             self.number(context);

@@ -43,12 +43,12 @@ impl<R: Rules> Election<R> {
         if self.rules.resigns_untried(is_alone) || is_last_number {
             self.resign_for(context, to);
         } else {
-            self.tend_trial(context);
+            self.continue_trial(context);
         }
     }
 
     /// Puts a view to the voters, resigns once it is stored, or gives that up.
-    pub(crate) fn tend_trial(&mut self, context: &Context<'_>) {
+    pub(crate) fn continue_trial(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(trial) = leading.trial.clone().filter(|_| leading.has_claim()) else { return };
         let agreed = self.agreed.as_ref().filter(|_| self.is_newest_agreed());
