@@ -24,7 +24,7 @@ use tracing::Level;
 use super::Inner;
 use super::error::{Failure, StartError, Stop};
 use super::shared::Shared;
-use super::start::{self, Newborn};
+use super::start::{self, Prepared};
 use crate::config::Config;
 use crate::core::limits::MAX_SEEDS;
 use crate::journal::Journal;
@@ -105,7 +105,7 @@ async fn live(config: Config, journal: Journal, users: Handle, mut answer: onesh
         () = answer.closed() => return,
     };
     match begun {
-        Ok(Newborn { inner, driver, tasks }) => {
+        Ok(Prepared { inner, driver, tasks }) => {
             let shared = Arc::clone(&inner.shared);
             // If nobody takes the handle, the driver ends by its being dropped.
             let _ = answer.send(Ok(inner));

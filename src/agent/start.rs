@@ -47,7 +47,7 @@ use crate::transport::{self, udp::BindError};
 const NO_BOUND: u64 = u64::MAX >> 1;
 
 /// An agent that does not run yet.
-pub(super) struct Newborn {
+pub(super) struct Prepared {
     /// The parts of the handle.
     pub(super) inner: Inner,
     /// The driver, which is to be run.
@@ -57,7 +57,7 @@ pub(super) struct Newborn {
 }
 
 /// Makes everything that runs, on the agent's own runtime. The configuration is checked.
-pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Result<Newborn, StartError> {
+pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Result<Prepared, StartError> {
     let run = Run(random()?);
     let random_seed = random()?;
     let (socket, listener) = transport::bind_both(config.bind(), DEFAULT_GOSSIP_PORT)
@@ -194,7 +194,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
         draining: Arc::default(),
         born,
     };
-    Ok(Newborn { inner, driver, tasks })
+    Ok(Prepared { inner, driver, tasks })
 }
 
 fn random() -> Result<u64, StartError> {

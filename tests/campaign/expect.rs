@@ -34,7 +34,7 @@ pub struct Judged {
     /// Processes whose crash had to be known to all soon.
     pub crashes: usize,
     /// Crashed processes, of these, that had just joined.
-    pub newborn: usize,
+    pub recent: usize,
     /// Instants at which most nodes died.
     pub mass_crashes: usize,
     /// Hosts that lost their power.
@@ -50,7 +50,7 @@ pub struct Judged {
 impl std::ops::AddAssign for Judged {
     fn add_assign(&mut self, other: Self) {
         self.crashes += other.crashes;
-        self.newborn += other.newborn;
+        self.recent += other.recent;
         self.mass_crashes += other.mass_crashes;
         self.silences += other.silences;
         self.cuts += other.cuts;
@@ -116,7 +116,7 @@ impl Checks {
     /// Takes note of what is about to be done to the world. Returns the time after which a judgement is due.
     pub(crate) fn undergo(&mut self, world: &World, upheaval: Upheaval<'_>) -> Option<Duration> {
         if let Upheaval::Perish { node } = upheaval {
-            self.expect_newborn(world, node);
+            self.expect_recent(world, node);
             return None;
         }
         let breaks_links = matches!(upheaval, Upheaval::Cut { .. } | Upheaval::Other { breaks_links: true });

@@ -16,7 +16,7 @@ pub const UNPROVEN_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest delay of a link to a new neighbour: in a growing cluster neighbours change with every joiner.
 pub const LINK_SETTLE: Duration = Duration::from_millis(500);
 /// The longest delay of a link in a cluster without rings, in which every newcomer is a neighbour for good, and of a link to
-/// a newborn.
+/// a recent member.
 pub const LINK_MESH_SETTLE: Duration = Duration::from_millis(100);
 /// The shortest delay of the links of a node that is newly Up, and half of the longest: once the others have heard of
 /// it, and before it could die without any of them noticing.

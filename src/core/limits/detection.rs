@@ -38,10 +38,10 @@ pub const KEEP_AFTER: Duration = Duration::from_millis(500);
 pub const KEEP_REVIEW: Duration = Duration::from_secs(2);
 /// The greatest time for which a displaced neighbour is kept.
 pub const KEEP_FOR: Duration = Duration::from_secs(120);
-/// The time for which a sponsor observes a newborn, if there is room.
-pub const NEWBORN_WATCH: Duration = Duration::from_secs(5);
-/// The greatest number of newborns that a sponsor observes because it brought them in (see `observers::extra`).
-pub const MAX_NEWBORNS: usize = 32;
+/// The time for which a sponsor observes a recent member, if there is room.
+pub const RECENT_MEMBER_WATCH: Duration = Duration::from_secs(5);
+/// The greatest number of recent members that a sponsor observes because it brought them in (see `observers::extra`).
+pub const MAX_RECENT_MEMBERS: usize = 32;
 /// The least time between two cases about the same member that are opened on the word of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a

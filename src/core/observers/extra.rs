@@ -6,11 +6,11 @@
 //! - *Displaced*: a neighbour of more than a moment ([`KEEP_AFTER`]) whose place others took stays one until all present
 //!   neighbours have links, and for [`KEEP_FOR`] at most.
 //! - *Brought in*: the sponsor is the one member that knows that a newcomer is there. The two observe each other from the
-//!   moment at which the newcomer is Up, for [`NEWBORN_WATCH`].
+//!   moment at which the newcomer is Up, for [`RECENT_MEMBER_WATCH`].
 //!
 //! Invariants:
 //! - Of displaced members at most as many are observed as observers are wanted, those that were neighbours for longest; of those
-//!   brought in at most [`MAX_NEWBORNS`], the last ones.
+//!   brought in at most [`MAX_RECENT_MEMBERS`], the last ones.
 //! - Nobody is observed so for good, and nothing is computed as long as the rings stand still.
 //! - Nobody is taken over late: a silence that began before would be forgiven once more.
 //!
@@ -138,7 +138,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limits::{MAX_NEWBORNS, NEWBORN_WATCH};
+    use crate::limits::{MAX_RECENT_MEMBERS, RECENT_MEMBER_WATCH};
 
     fn at(ms: u64) -> Time {
         Time::ORIGIN + Duration::from_millis(ms)
@@ -197,16 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn so_many_newborns_are_observed_for_a_while_and_the_oldest_gives_way() {
+    fn so_many_recent_members_are_observed_for_a_while_and_the_oldest_gives_way() {
         let mut extra = Extra::default();
-        let most = MAX_NEWBORNS as u64;
+        let most = MAX_RECENT_MEMBERS as u64;
         let add = |extra: &mut Extra, slot, ms| {
-            extra.add(Why::BroughtIn, slot, Span { since: at(ms), until: at(ms) + NEWBORN_WATCH }, MAX_NEWBORNS);
+            extra.add(
+                Why::BroughtIn,
+                slot,
+                Span { since: at(ms), until: at(ms) + RECENT_MEMBER_WATCH },
+                MAX_RECENT_MEMBERS,
+            );
         };
         (0..=most).for_each(|nth| add(&mut extra, nth as Slot, nth));
         add(&mut extra, most as Slot, most + 1);
         assert_eq!(extra.brought_in().collect::<Vec<_>>(), (1..=most as Slot).collect::<Vec<_>>());
-        assert!(!extra.release(at(0) + NEWBORN_WATCH, |_| true) && extra.release(at(most) + NEWBORN_WATCH, |_| true));
+        assert!(
+            !extra.release(at(0) + RECENT_MEMBER_WATCH, |_| true)
+                && extra.release(at(most) + RECENT_MEMBER_WATCH, |_| true)
+        );
         assert_eq!(extra.brought_in().collect::<Vec<_>>(), [most as Slot], "it came once more");
     }
 }

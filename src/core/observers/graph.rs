@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::extra::{Extra, Span, Why};
 use super::rings::{Ends, FLOOD_RINGS, Rings, ring_count};
 use super::walk::Walk;
-use crate::limits::{MAX_NEWBORNS, MIN_CRASH_PROBE_GAP, NEWBORN_WATCH};
+use crate::limits::{MAX_RECENT_MEMBERS, MIN_CRASH_PROBE_GAP, RECENT_MEMBER_WATCH};
 use crate::member::Run;
 use crate::time::Time;
 use crate::view::{Slot, View};
@@ -187,8 +187,8 @@ impl Observers {
 
     /// Begins to observe a member because one of the two has just brought in the other.
     pub(crate) fn observe_besides(&mut self, sight: Sight<'_>, slot: Slot) -> Shift {
-        let span = Span { since: sight.now, until: sight.now + NEWBORN_WATCH };
-        self.extra.add(Why::BroughtIn, slot, span, MAX_NEWBORNS);
+        let span = Span { since: sight.now, until: sight.now + RECENT_MEMBER_WATCH };
+        self.extra.add(Why::BroughtIn, slot, span, MAX_RECENT_MEMBERS);
         if self.observes(slot) { Shift::default() } else { self.renew(sight, &BTreeMap::new()) }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this node's place in the graph, and its neighbours | `graph` |
 //! | rings of names | `rings` |
-//! | who is observed besides for a while: displaced neighbours, newborns and their sponsors | `extra` |
+//! | who is observed besides for a while: displaced neighbours, recent members and their sponsors | `extra` |
 //! | walking past doubted members, and one way of such a walk | `walk`, `path` |
 //!
 //! Invariants: the rings are made of the names of live members alone, so that two nodes with the same view compute the same

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Observers, Shift, Sight};
-use crate::limits::{KEEP_AFTER, KEEP_FOR, NEWBORN_WATCH};
+use crate::limits::{KEEP_AFTER, KEEP_FOR, RECENT_MEMBER_WATCH};
 use crate::member::{NodeId, Record, Run, Status};
 use crate::time::Time;
 use crate::view::{Peer, Slot, View};
@@ -153,7 +153,7 @@ fn who_was_brought_in_is_observed_for_a_while_wherever_it_is_on_the_rings() {
     assert_eq!(shift.started, [(far, None)]);
     assert!(world.observers.is_brought_in(far) && !world.observers.gossip_peers().contains(&far));
     assert!(!world.observers.would_have_heard(world.now + KEEP_FOR, far, Duration::ZERO), "it need not observe us");
-    world.now = world.now + NEWBORN_WATCH;
+    world.now = world.now + RECENT_MEMBER_WATCH;
     let shift = world.with(Observers::release);
     assert_eq!(shift.stopped, [far]);
 }

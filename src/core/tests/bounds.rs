@@ -61,7 +61,7 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
         net.settings.observers = 4;
         net.add(&format!("n{i}"), i, &[0]);
     }
-    // Newborns are observed for a while.
+    // Recent members are observed for a while.
     net.run(Duration::from_secs(30));
     let now = net.now;
     let core = &mut net.nodes[3].core;

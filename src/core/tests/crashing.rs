@@ -203,7 +203,7 @@ fn two_of_three_observers_that_are_refused_are_refuted_by_the_third() {
 #[test]
 fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word() {
     let mut net = Net::linked(Profile::Local, 20);
-    // Newborns are observed for a while.
+    // Recent members are observed for a while.
     net.run(SECOND * 20);
     let before = net.attempts_of(0);
     let core = &mut net.nodes[0].core;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, Tcp, ms};
-use crate::limits::{MAX_NEWBORNS, NEWBORN_WATCH};
+use crate::limits::{MAX_RECENT_MEMBERS, RECENT_MEMBER_WATCH};
 use crate::member::ChangeKind;
 use crate::settings::Profile;
 
@@ -30,9 +30,9 @@ fn a_newcomer_that_dies_as_soon_as_it_came_is_known_to_everybody_within_a_second
     }
 }
 
-/// Somebody on the way refuses connections for a newborn, and its answers to its sponsor are lost for a while.
+/// Somebody on the way refuses connections for a recent member, and its answers to its sponsor are lost for a while.
 #[test]
-fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {
+fn a_living_recent_member_whose_port_seems_to_refuse_is_dead_to_nobody() {
     for nth in 0..4 {
         let mut net = Net::linked(Profile::Local, OLD);
         net.run(SECOND * 5);
@@ -53,17 +53,17 @@ fn a_living_newborn_whose_port_seems_to_refuse_is_dead_to_nobody() {
 }
 
 #[test]
-fn a_sponsor_observes_so_many_newborns_and_for_so_long() {
+fn a_sponsor_observes_so_many_recent_members_and_for_so_long() {
     let mut net = Net::cluster(Profile::Default, OLD);
-    net.run(NEWBORN_WATCH * 3);
-    let newborns = |net: &Net| net.nodes[0].core.observers.brought_in().count();
-    assert_eq!(newborns(&net), 0);
-    for nth in 0..MAX_NEWBORNS + 8 {
+    net.run(RECENT_MEMBER_WATCH * 3);
+    let recent = |net: &Net| net.nodes[0].core.observers.brought_in().count();
+    assert_eq!(recent(&net), 0);
+    for nth in 0..MAX_RECENT_MEMBERS + 8 {
         net.add(&format!("o{nth:02}"), 200 + nth, &[0]);
         net.run(ms(30));
     }
     net.run(ms(500));
-    assert_eq!(newborns(&net), MAX_NEWBORNS);
-    net.run(NEWBORN_WATCH + net.settings.retry_interval);
-    assert_eq!(newborns(&net), 0);
+    assert_eq!(recent(&net), MAX_RECENT_MEMBERS);
+    net.run(RECENT_MEMBER_WATCH + net.settings.retry_interval);
+    assert_eq!(recent(&net), 0);
 }

@@ -87,7 +87,7 @@ impl World {
                 asked.extend(self.lead(node, Input::Packet { from: sponsor.address, bytes: &answer }, sponsor.address));
             }
         }
-        self.drain_newborn(node);
+        self.drain_first_outputs(node);
     }
 
     /// Hands an input to a core; returns its packets for the sponsor, and carries out all other outputs.
@@ -100,7 +100,7 @@ impl World {
             match output {
                 Output::Transmit { to, bytes, .. } if to == sponsor => asked.push(bytes),
                 output => {
-                    self.give_out_of_newborn(node, output);
+                    self.give_first_output(node, output);
                 }
             }
         }

@@ -115,7 +115,7 @@ impl World {
         place.ended = None;
         place.is_off = false;
         self.begin_seals(node);
-        self.drain_newborn(node);
+        self.drain_first_outputs(node);
         self.contender_starts(node);
         true
     }

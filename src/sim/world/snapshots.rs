@@ -47,7 +47,7 @@ impl World {
         for link in memory.links {
             self.offer(node, Waiting::Closed { link });
         }
-        self.drain_newborn(node);
+        self.drain_first_outputs(node);
         true
     }
 

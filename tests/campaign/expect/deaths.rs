@@ -34,7 +34,7 @@ pub(super) struct Death {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeathKind {
     Crash,
-    Newborn,
+    RecentMember,
     Silence,
 }
 
@@ -65,8 +65,8 @@ impl Checks {
         let kind = if is_silent { DeathKind::Silence } else { DeathKind::Crash };
         let bound = if is_silent { Self::silence_bound(world, node) } else { CRASH_KNOWN };
         let expected = is_promised.then(|| self.add_death(world, node, run, kind, bound));
-        let newborn = self.expectations.dooms.remove(&node).filter(|doom| doom.is_promised);
-        expected.or(newborn.map(|_| self.add_death(world, node, run, DeathKind::Newborn, CRASH_KNOWN)))
+        let recent = self.expectations.dooms.remove(&node).filter(|doom| doom.is_promised);
+        expected.or(recent.map(|_| self.add_death(world, node, run, DeathKind::RecentMember, CRASH_KNOWN)))
     }
 
     fn add_death(&mut self, world: &World, node: usize, run: Run, kind: DeathKind, bound: Duration) -> Duration {
@@ -83,7 +83,7 @@ impl Checks {
     }
 
     /// Expects the death of a process that has just become Up to be known in time, if all is as it was when it was started.
-    pub(super) fn expect_newborn(&mut self, world: &World, node: usize) {
+    pub(super) fn expect_recent(&mut self, world: &World, node: usize) {
         let Expectations { dooms, upheavals, .. } = &mut self.expectations;
         let Some(doom) = dooms.get_mut(&node).filter(|_| world.core(node).is_some()) else { return };
         let Began { peace, links_peace, is_calm, .. } = doom.began;
@@ -111,7 +111,7 @@ impl Checks {
             let judged = &mut self.expectations.judged;
             match death.kind {
                 DeathKind::Silence => judged.silences += 1,
-                DeathKind::Newborn => (judged.newborn, judged.crashes) = (judged.newborn + 1, judged.crashes + 1),
+                DeathKind::RecentMember => (judged.recent, judged.crashes) = (judged.recent + 1, judged.crashes + 1),
                 DeathKind::Crash => judged.crashes += 1,
             }
             let late = who_lists(world, death.run, world.id(death.node), death.at);

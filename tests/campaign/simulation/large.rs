@@ -71,10 +71,10 @@ fn larger_clusters_keep_every_promise() {
         assert_reached(&outcomes, &REACHED);
         let rings = outcomes.iter().filter(|outcome| outcome.nodes > 20).count();
         assert!(rings > 50, "{rings} worlds were large enough for rings");
-        let Judged { crashes, newborn, mass_crashes, silences, cuts, reports, suspicions } = judged;
+        let Judged { crashes, recent, mass_crashes, silences, cuts, reports, suspicions } = judged;
         for (what, judged, least) in [
             ("crashes", crashes, 200),
-            ("crashes after joining", newborn, 20),
+            ("crashes after joining", recent, 20),
             ("crashes of most", mass_crashes, 5),
             ("hosts without power", silences, 50),
             ("cuts", cuts, 30),

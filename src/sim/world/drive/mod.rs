@@ -274,12 +274,12 @@ impl World {
     }
 
     /// Carries out an output of a core that has had no input yet.
-    pub(super) fn give_out_of_newborn(&mut self, node: usize, output: Output) {
+    pub(super) fn give_first_output(&mut self, node: usize, output: Output) {
         self.handle_output(node, output);
     }
 
-    /// Drains a core that was just born.
-    pub(super) fn drain_newborn(&mut self, node: usize) {
+    /// Drains a core that was just made.
+    pub(super) fn drain_first_outputs(&mut self, node: usize) {
         self.finish_step(node);
     }
 
