@@ -1,8 +1,8 @@
-//! Leadership by leases in a database: one task that owns the [`Contender`](crate::lease::Contender), and the courier that
+//! Leadership by leases in a database: one task that owns the [`Contender`](crate::lease::Contender), and the worker that
 //! carries its rounds to the [`Store`](crate::lease::store::Store).
 //!
 //! ```text
-//!   Agent, Lease (handles) ──asks──▶ task (owns the contender) ──rounds──▶ courier (owns the store) ──▶ database
+//!   Agent, Lease (handles) ──asks──▶ task (owns the contender) ──rounds──▶ worker (owns the store) ──▶ database
 //!        ▲                            │        ▲      ▲                          │
 //!        └── offices: who leads ◀─────┘        │      └──────── answers ◀────────┘
 //!                                            words: what other agents tell, through the driver and gossip
@@ -11,7 +11,7 @@
 //! Invariants:
 //! - A claim is published only as the contender tells it, and ends by the clock whether or not anybody says so.
 //! - Led work of a term has ended before its lease is released; the contender waits, and so does the goodbye, for a while.
-//! - Nobody waits for a database but the courier: neither the driver nor a reader of who leads.
+//! - Nobody waits for a database but the worker: neither the driver nor a reader of who leads.
 //! - A node that is no member yet leads nothing: one that is refused must not hold a lease.
 //! - One connection serves all leases, one request at a time; rounds go before everything else.
 //!
@@ -21,14 +21,14 @@
 //! |---|---|
 //! | the task | `task` |
 //! | who waits for an answer of the task | `waiting` |
-//! | one request after the other to the store | `courier` |
+//! | one request after the other to the store | `store_worker` |
 //! | the highest terms, on disk | `terms` |
 //! | the public handle of one lease | `handle` |
 //!
 //! Handles and the task meet at the desk ([`lease_desk`](super::lease_desk)), which knows neither.
 
-mod courier;
 mod handle;
+mod store_worker;
 mod task;
 mod terms;
 mod waiting;
@@ -105,7 +105,7 @@ pub(super) async fn start(
         shared: Arc::clone(shared),
         leases: Arc::clone(&leases),
         doors,
-        courier: courier::start(store),
+        worker: store_worker::start(store),
         driver,
         terms,
         node: config.name.clone(),

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! - After every input the contender's outputs are carried out, and the clock is read once for each.
-//! - A round is handed to the courier in the moment in which it begins; one is under way at a time.
+//! - A round is handed to the worker in the moment in which it begins; one is under way at a time.
 //! - `AwaitWork` is always answered: when the last piece of led work of that lease is gone.
 //! - What the contender tells others goes to gossip at once; what others tell goes to the contender, if their word counts.
 //!
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::Level;
 
-use super::courier::{Brought, Courier, Errand};
+use super::store_worker::{Brought, StoreRequest, StoreWorker};
 use super::terms::Terms;
 use super::waiting::Waiting;
 use crate::agent::clock::Clock;
@@ -52,7 +52,7 @@ pub(super) struct Parts {
     pub(super) shared: Arc<Shared>,
     pub(super) leases: Arc<Leases>,
     pub(super) doors: Doors,
-    pub(super) courier: Courier,
+    pub(super) worker: StoreWorker,
     /// Weak: an agent does not live for its leases.
     pub(super) driver: mpsc::WeakSender<Request>,
     pub(super) terms: Terms,
@@ -124,9 +124,9 @@ impl Task {
                 break;
             }
             let deadline = [self.parts.contender.next_deadline(), self.waiting.deadline()].into_iter().flatten().min();
-            let Parts { doors, courier, clock, .. } = &mut self.parts;
+            let Parts { doors, worker, clock, .. } = &mut self.parts;
             tokio::select! {
-                brought = courier.brought() => match brought {
+                brought = worker.brought() => match brought {
                     Some(brought) => self.brought(brought),
                     None => break,
                 },
@@ -161,7 +161,7 @@ impl Task {
             self.carry_out();
             self.flight = Some((round.clone(), now));
             // There is room: nothing else is under way.
-            self.is_over |= !self.parts.courier.carry(round);
+            self.is_over |= !self.parts.worker.carry(round);
         }
         if !self.waiting.is_empty() {
             let claims = self.claims();
@@ -178,7 +178,7 @@ impl Task {
         }
         self.sweep_at = now + sweep_interval(&self.parts.timing);
         // If there is no room, the next one does.
-        let _ = self.parts.courier.run(Errand::Sweep { row_ttl: self.parts.timing.row_ttl });
+        let _ = self.parts.worker.run(StoreRequest::Sweep { row_ttl: self.parts.timing.row_ttl });
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -307,7 +307,7 @@ impl Task {
     }
 
     fn list_nodes(&mut self, lease: LeaseName, answer: oneshot::Sender<Result<LeaseNodes, LeaseNodesError>>) {
-        let Parts { node, rpc_address, timing, courier, .. } = &self.parts;
+        let Parts { node, rpc_address, timing, worker, .. } = &self.parts;
         let look = Round {
             node: node.clone(),
             rpc_address: *rpc_address,
@@ -315,7 +315,7 @@ impl Task {
             steps: vec![Step { lease: lease.clone(), request: StepRequest::Watch }],
         };
         let (brought, listed) = oneshot::channel();
-        if courier.run(Errand::Nodes(look, brought)).is_err() {
+        if worker.run(StoreRequest::Nodes(look, brought)).is_err() {
             let _ = answer.send(Err(LeaseNodesError::Busy));
             return;
         }
@@ -324,7 +324,7 @@ impl Task {
         tokio::spawn(async move {
             let brought = tokio::select! {
                 brought = listed => brought,
-                // Nobody waits any more: the courier need not go.
+                // Nobody waits any more: the worker need not ask.
                 () = answer.closed() => return,
             };
             let nodes = match brought {

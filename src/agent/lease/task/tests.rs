@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::runtime::Handle;
 use tracing::dispatcher;
 
-use super::super::courier::{self, Ends};
+use super::super::store_worker::{self, Ends};
 use super::super::terms;
 use super::talk::{MOST_LOOK_SPREAD, TOLD_AGAIN_AFTER};
 use super::*;
@@ -48,7 +48,7 @@ impl Bench {
         let init =
             ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
         let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &[lease], terms);
-        let (courier, ends) = courier::open();
+        let (worker, ends) = store_worker::open();
         let (driver, told) = mpsc::channel(64);
         let task = Task::new(Parts {
             contender: Contender::new(init, clock.now()),
@@ -56,7 +56,7 @@ impl Bench {
             shared,
             leases: Arc::new(leases),
             doors,
-            courier,
+            worker,
             driver: driver.downgrade(),
             terms: nowhere,
             node: name("me"),
@@ -103,7 +103,7 @@ impl Bench {
         }
     }
 
-    /// The round that the courier was given.
+    /// The round that the worker was given.
     fn carried(&mut self) -> Option<Round> {
         self.ends.rounds.try_recv().ok()
     }
@@ -339,11 +339,11 @@ async fn who_leads_sweeps_and_nobody_else_and_what_went_and_who_led_is_counted()
     for leads in [true, false] {
         let mut bench = if leads { Bench::leader().await } else { Bench::follower().await };
         bench.task.sweep();
-        assert!(bench.ends.errands.try_recv().is_err(), "not yet");
+        assert!(bench.ends.requests.try_recv().is_err(), "not yet");
         bench.task.sweep_at = Instant::now();
         bench.task.sweep();
         bench.task.sweep();
-        let swept = std::iter::from_fn(|| bench.ends.errands.try_recv().ok()).count();
+        let swept = std::iter::from_fn(|| bench.ends.requests.try_recv().ok()).count();
         assert_eq!(swept, usize::from(leads), "once, by the leader");
         bench.task.brought(Brought::Swept(Ok(3)));
         let counted = bench.task.counted();
