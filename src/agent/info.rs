@@ -108,7 +108,7 @@ impl Agent {
         let figures = shared.figures();
         #[cfg(feature = "agent")]
         let (figures, direct) = with_calls(figures, &shared.outbox);
-        let (message_listeners, messages_lost, messages_undecodable) = shared.mailroom.figures();
+        let (message_listeners, messages_lost, messages_undecodable) = shared.listeners.figures();
         Info {
             me: self.me(),
             cluster: config.cluster.clone(),

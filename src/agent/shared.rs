@@ -22,7 +22,7 @@ use super::error::{Failure, Stop};
 use super::leadership::{Leadership, Office};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::lease_desk::Leases;
-use super::messages::Mailroom;
+use super::messages::Listeners;
 #[cfg(feature = "agent")]
 use super::messages::Outbox;
 #[cfg(feature = "agent")]
@@ -99,7 +99,7 @@ pub(super) struct Shared {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     leases: OnceLock<Arc<Leases>>,
     /// Messages, and who listens to them.
-    pub(super) mailroom: Arc<Mailroom>,
+    pub(super) listeners: Arc<Listeners>,
     /// This node's own broadcasts, for nodes that its view lacks.
     #[cfg(feature = "agent")]
     pub(super) outbox: Arc<Outbox>,
@@ -136,7 +136,7 @@ impl Shared {
             office: Office::new(),
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: OnceLock::new(),
-            mailroom: Arc::default(),
+            listeners: Arc::default(),
             #[cfg(feature = "agent")]
             outbox: Arc::default(),
             journal,
@@ -281,7 +281,7 @@ impl Shared {
         });
         self.close_offices();
         self.bus.close();
-        self.mailroom.close();
+        self.listeners.close();
         if let Some(text) = news {
             self.journal.say(Level::ERROR, text);
         }

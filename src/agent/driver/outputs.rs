@@ -130,7 +130,7 @@ impl Driver {
                     );
                     shared.journal.say(Level::WARN, text);
                 }
-                shared.mailroom.deliver(*message, SystemTime::now());
+                shared.listeners.deliver(*message, SystemTime::now());
             }
             Output::Notice(notice) => shared.journal.notice(notice),
             Output::Stopped(reason) => {

@@ -186,7 +186,7 @@ impl Agent {
     /// [`ReceiveError::Closed`]: super::ReceiveError::Closed
     pub fn listen<'a>(&self, topics: impl IntoIterator<Item = &'a str>) -> Result<Inbox, InvalidTopic> {
         let topics = topics.into_iter().map(Topic::of_program).collect::<Result<BTreeSet<_>, _>>()?;
-        Ok(Inbox::listen(&self.inner.shared.mailroom, topics))
+        Ok(Inbox::listen(&self.inner.shared.listeners, topics))
     }
 
     /// The messages of one topic from now on, their payloads read as JSON. A payload that is no `T` is skipped, counted

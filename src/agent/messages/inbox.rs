@@ -11,7 +11,7 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 use tracing::Level;
 
-use super::mailroom::{Mailroom, Next};
+use super::listeners::{Listeners, Next};
 use super::message::{Message, ReceiveError};
 use crate::core::Topic;
 use crate::journal::Journal;
@@ -19,17 +19,17 @@ use crate::journal::Journal;
 /// Messages as they come, from the call of [`Agent::listen`](crate::Agent::listen) on. Also a [`Stream`].
 #[derive(Debug)]
 pub struct Inbox {
-    room: Arc<Mailroom>,
+    listeners: Arc<Listeners>,
     id: u64,
 }
 
 impl Inbox {
     /// Returns a new listener to these topics; to all, if there are none.
-    pub(super) fn listen(room: &Arc<Mailroom>, topics: BTreeSet<Topic>) -> Self {
-        Self { room: Arc::clone(room), id: room.listen(topics) }
+    pub(super) fn listen(listeners: &Arc<Listeners>, topics: BTreeSet<Topic>) -> Self {
+        Self { listeners: Arc::clone(listeners), id: listeners.listen(topics) }
     }
 
-    /// Returns its number in the mailroom.
+    /// Returns its number among the listeners.
     #[cfg(test)]
     pub(super) fn id(&self) -> u64 {
         self.id
@@ -42,12 +42,12 @@ impl Inbox {
 
     /// Returns the next message if there is one now.
     pub fn try_recv(&mut self) -> Result<Option<Message>, ReceiveError> {
-        told(self.room.next(self.id, None))
+        told(self.listeners.next(self.id, None))
     }
 
     /// Polls for the next message.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Message, ReceiveError>> {
-        match told(self.room.next(self.id, Some(context.waker()))).transpose() {
+        match told(self.listeners.next(self.id, Some(context.waker()))).transpose() {
             Some(received) => Poll::Ready(received),
             None => Poll::Pending,
         }
@@ -65,7 +65,7 @@ fn told(next: Next) -> Result<Option<Message>, ReceiveError> {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.room.forget(self.id);
+        self.listeners.forget(self.id);
     }
 }
 
@@ -130,7 +130,7 @@ impl<T: DeserializeOwned> Messages<T> {
         match message.json() {
             Ok(value) => Some(Received { value, message }),
             Err(error) => {
-                if let Some(others) = self.inbox.room.skip() {
+                if let Some(others) = self.inbox.listeners.skip() {
                     self.journal.say(Level::WARN, format!("{error}: it is skipped ({others} before it)"));
                 }
                 None

@@ -1,7 +1,7 @@
 //! Messages between programs, as the handle offers them: say something to all members or to one, ask, listen, answer.
 //!
 //! ```text
-//! driver ──Delivery──▶ mailroom ──▶ Inbox (raw) ──▶ Messages<T> (decoded)
+//! driver ──Delivery──▶ listeners ──▶ Inbox (raw) ──▶ Messages<T> (decoded)
 //! handle ──Say──▶ driver ──▶ core
 //! driver ──own broadcasts──▶ outbox ──▶ whoever calls nodes that the view lacks
 //! ```
@@ -17,13 +17,13 @@
 //! |---|---|
 //! | the methods of the handle | `handle` |
 //! | a listener's end; one message there | `inbox`, `message` |
-//! | a queue for each listener | `mailroom` |
+//! | a queue for each listener | `listeners` |
 //! | requests answered by a handler | `serve` |
 //! | this node's own broadcasts | `outbox` |
 
 mod handle;
 mod inbox;
-mod mailroom;
+mod listeners;
 mod message;
 #[cfg(feature = "agent")]
 mod outbox;
@@ -31,8 +31,8 @@ mod serve;
 
 pub use handle::{Broadcasted, MessageError};
 pub use inbox::{Inbox, Messages, Received};
-pub(super) use mailroom::Mailroom;
-pub use mailroom::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
+pub(super) use listeners::Listeners;
+pub use listeners::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 pub use message::{Message, ReceiveError};
 #[cfg(feature = "agent")]
 pub use outbox::DirectFigures;

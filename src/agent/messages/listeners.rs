@@ -1,4 +1,4 @@
-//! The mailroom: a queue for each listener, and the wish to be woken.
+//! The listeners: a queue for each, and the wish to be woken.
 //!
 //! Invariants:
 //! - A queue holds at most [`MAX_WAITING_MESSAGES`] of at most [`MAX_WAITING_BYTES`] together; the oldest give way and are
@@ -40,7 +40,7 @@ const IDLE_PLACES: usize = 64;
 
 /// All listeners of one agent.
 #[derive(Debug, Default)]
-pub(crate) struct Mailroom {
+pub(crate) struct Listeners {
     state: Mutex<State>,
 }
 
@@ -177,7 +177,7 @@ impl State {
     }
 }
 
-impl Mailroom {
+impl Listeners {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that runs under the lock leaves it half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -212,7 +212,7 @@ impl Mailroom {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the mailroom: listeners read what waits, and are told that this is all.
+    /// Ends the queues: listeners read what waits, and are told that this is all.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
