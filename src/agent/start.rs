@@ -25,7 +25,7 @@ use super::clock::Clock;
 use super::directory::Directory;
 use super::driver::{Driver, MAX_QUEUED_REQUESTS, Parts};
 use super::error::{Failure, StartError};
-use super::keys::{Desk, Keeper};
+use super::keys::{Keeper, KeyResponder};
 use super::shared::Shared;
 use crate::config::{Config, DEFAULT_GOSSIP_PORT, LeadershipMode, Reach, is_loopback};
 use crate::core::election::{Ballot, Identity, Term};
@@ -151,7 +151,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
     let shared = Arc::new(Shared::new(bus, clock, socket.counters(), links.counters(), state_writer.health(), journal));
     let (requests, receiver) = mpsc::channel(MAX_QUEUED_REQUESTS);
     tokio::spawn(Arc::clone(&keeper).follow(shared.journal.clone()));
-    let desk = Desk::open(Arc::clone(&keeper), requests.downgrade(), shared.journal.clone());
+    let key_responder = KeyResponder::start(Arc::clone(&keeper), requests.downgrade(), shared.journal.clone());
     if let Some(whereabouts) = whereabouts {
         tokio::spawn(whereabouts.follow(requests.downgrade()));
     }
@@ -171,7 +171,7 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
         links,
         sealing,
         sealer: DatagramSealer::new(run, config.cluster.as_str()),
-        desk,
+        key_responder,
         resolver: resolver.clone(),
         seeds,
         state_writer,

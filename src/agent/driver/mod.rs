@@ -40,7 +40,7 @@ use tokio::time::Instant;
 use self::workload::Workload;
 use super::clock::Clock;
 use super::error::{Failure, Stop};
-use super::keys::Desk;
+use super::keys::KeyResponder;
 use super::request::Request;
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
@@ -68,7 +68,7 @@ pub(super) struct Parts {
     pub(super) links: Links,
     pub(super) sealing: Sealing,
     pub(super) sealer: DatagramSealer,
-    pub(super) desk: Desk,
+    pub(super) key_responder: KeyResponder,
     pub(super) resolver: Resolver,
     pub(super) seeds: SeedSources,
     pub(super) state_writer: StateWriter,

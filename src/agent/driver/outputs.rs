@@ -121,7 +121,7 @@ impl Driver {
                     self.tell_led_unseen("quorum");
                 }
             }
-            Output::Message(message) if message.topic.is_reserved() => self.parts.desk.take(*message),
+            Output::Message(message) if message.topic.is_reserved() => self.parts.key_responder.take(*message),
             Output::Message(message) => {
                 #[cfg(feature = "agent")]
                 if let Some(others) = shared.outbox.look_at(&message, core.me().run, now) {

@@ -59,7 +59,7 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
     let reach = crate::config::Reach { bound: ([127, 0, 0, 1], 1).into(), advertised: None, cluster };
     let keeper =
         Arc::new(crate::agent::keys::Keeper::new(sealing.clone(), crate::config::SealConfig::default(), reach));
-    let desk = Desk::open(keeper, requests.downgrade(), journal.clone());
+    let key_responder = KeyResponder::start(keeper, requests.downgrade(), journal.clone());
     let driver = Driver::new(Parts {
         core: Core::new(init, clock.now()),
         clock,
@@ -68,7 +68,7 @@ fn driver_with_seeds(seeds: usize) -> (Driver, mpsc::Sender<Request>, Udp) {
         links,
         sealing,
         sealer: DatagramSealer::new(Run(1), "test"),
-        desk,
+        key_responder,
         resolver: Resolver::new(journal),
         seeds: {
             let seeds: Vec<String> = (0..seeds).map(|seed| format!("seed-{seed}.invalid:1")).collect();

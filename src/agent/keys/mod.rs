@@ -21,16 +21,16 @@
 //! | one request to all members | `asking` |
 //! | reasons why keys stay as they are | `error` |
 //! | this node's ring and its file | `keeper` |
-//! | requests of other members, answered | `desk` |
+//! | requests of other members, answered | `responder` |
 //! | bytes of requests and answers | `word` |
 //! | one node at a time changes keys | `turn` |
 //!
 //! Must not know: how packets are sealed, HTTP.
 
 mod asking;
-mod desk;
 mod error;
 mod keeper;
+mod responder;
 mod rotation;
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,9 @@ mod word;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use desk::Desk;
 pub use error::KeysError;
 pub(super) use keeper::Keeper;
+pub(super) use responder::KeyResponder;
 use word::KeyRequest;
 
 use super::Agent;

@@ -1,4 +1,4 @@
-//! The desk: requests of other members about keys, answered by this agent itself.
+//! The responder: requests of other members about keys, answered by this agent itself.
 //!
 //! Invariants: one request is answered at a time, at most [`MAX_WAITING`] wait, and what comes on top is not answered; a
 //! request that is not understood, or whose sender has stopped waiting, changes nothing.
@@ -18,23 +18,23 @@ use crate::agent::request::{Request, Say};
 use crate::core::{Delivery, DeliveryKind, Payload};
 use crate::journal::Journal;
 
-/// Requests that wait at the desk.
+/// Requests that wait for the responder.
 const MAX_WAITING: usize = 32;
 
 /// Lines of the log about requests within [`LINES_PAUSE`].
 const MAX_LINES: usize = 8;
 const LINES_PAUSE: Duration = Duration::from_secs(10);
 
-/// The way to the desk.
+/// The way to the responder.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk(mpsc::Sender<Waiting>);
+pub(crate) struct KeyResponder(mpsc::Sender<Waiting>);
 
 /// A request, and the time until which its sender waits for the answer.
 type Waiting = (Delivery, Instant);
 
-impl Desk {
-    /// Opens the desk, on the runtime that this is called in. It closes with the agent: it holds no handle.
-    pub(crate) fn open(keeper: Arc<Keeper>, requests: mpsc::WeakSender<Request>, journal: Journal) -> Self {
+impl KeyResponder {
+    /// Starts the responder, on the runtime that this is called in. It ends with the agent: it holds no handle.
+    pub(crate) fn start(keeper: Arc<Keeper>, requests: mpsc::WeakSender<Request>, journal: Journal) -> Self {
         let (sender, mut waiting) = mpsc::channel::<Waiting>(MAX_WAITING);
         tokio::spawn(async move {
             let mut lines = Lines::default();
@@ -135,13 +135,13 @@ mod tests {
     #[test]
     fn so_many_requests_wait_and_nothing_else() {
         let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
-        let desk = Desk(sender);
-        desk.take(said(0, DeliveryKind::Broadcast));
+        let key_responder = KeyResponder(sender);
+        key_responder.take(said(0, DeliveryKind::Broadcast));
         let request = DeliveryKind::Request { within: Duration::from_secs(1) };
         for sequence in 1..=MAX_WAITING as u64 + 1 {
-            desk.take(said(sequence, request));
+            key_responder.take(said(sequence, request));
         }
-        drop(desk);
+        drop(key_responder);
         let taken: Vec<u64> =
             std::iter::from_fn(|| waiting.try_recv().ok()).map(|(said, _)| said.id.sequence).collect();
         assert_eq!(taken, (1..=MAX_WAITING as u64).collect::<Vec<_>>());
