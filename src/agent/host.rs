@@ -128,7 +128,7 @@ async fn supervise(driver: impl Future<Output = Stop> + Send + 'static, tasks: T
     if let Stop::Failed(failure) = &stop {
         shared.report(failure.clone());
     }
-    shared.close_offices();
+    shared.close_publishers();
     tasks.close();
     let unfinished = tokio::time::timeout(GRACE, tasks.wait()).await.is_err();
     shared.finish(stop);

@@ -10,7 +10,7 @@ use tracing::Level;
 
 use super::Agent;
 use super::error::{AgentError, ConfirmError, LeadError, LeaderAddress};
-use super::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
+use super::leadership::{Confirmed, LeadershipPublisher, LeadershipWatch, LeaseInstant};
 use super::request::Request;
 use crate::config::LeadershipMode;
 use crate::core::election::{ChangeError, Electorate, Lineage, Unconfirmed, VoterStandings};
@@ -33,7 +33,7 @@ impl Agent {
     ///
     /// The answer was true when it was looked at: see [`Leadership::is_leader_now`](super::Leadership::is_leader_now).
     pub fn leadership(&self) -> LeadershipWatch {
-        self.inner.shared.office.watch()
+        self.inner.shared.publisher.watch()
     }
 
     /// Returns true if this node leads at this instant, by the lease's own clock. The term, which guards what is written
@@ -73,18 +73,22 @@ impl Agent {
         if self.inner.config.leadership.mode == LeadershipMode::None {
             return Err(LeadError::Disabled);
         }
-        self.lead_by(&self.inner.shared.office, work).await
+        self.lead_by(&self.inner.shared.publisher, work).await
     }
 
-    /// Runs work only while this node leads by this office, until it ends or the agent stops.
-    pub(crate) async fn lead_by<F, Fut>(&self, office: &Arc<Office>, work: F) -> Result<Fut::Output, LeadError>
+    /// Runs work only while this node leads by what this publisher says, until it ends or the agent stops.
+    pub(crate) async fn lead_by<F, Fut>(
+        &self,
+        publisher: &Arc<LeadershipPublisher>,
+        work: F,
+    ) -> Result<Fut::Output, LeadError>
     where
         F: FnMut(u64) -> Fut,
         Fut: Future,
     {
         tokio::select! {
             biased;
-            value = office.while_leader(&self.inner.runtime, work) => Ok(value),
+            value = publisher.while_leader(&self.inner.runtime, work) => Ok(value),
             stop = self.stopped() => Err(stop.into()),
         }
     }

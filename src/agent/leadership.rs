@@ -3,18 +3,18 @@
 //! Invariant: after [`Leadership::valid_until`] a value says nothing, whether or not the driver has come to say so. Whoever
 //! acts on it looks at the clock, too.
 //!
-//! `office` publishes it, and counts the work that runs only while this node leads.
+//! `publisher` publishes it, and counts the work that runs only while this node leads.
 //!
 //! Must not know: elections.
 
-mod office;
+mod publisher;
 
 use std::time::Duration;
 
-pub use office::LeadershipWatch;
-pub(crate) use office::Office;
+pub(crate) use publisher::LeadershipPublisher;
+pub use publisher::LeadershipWatch;
 #[cfg(feature = "agent")]
-pub(crate) use office::{MAX_NAP, Piece};
+pub(crate) use publisher::{MAX_NAP, Piece};
 
 use super::clock::Clock;
 use crate::core::{self, LeadershipState, NodeId, Time};

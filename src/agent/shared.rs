@@ -19,7 +19,7 @@ use super::bus::Bus;
 use super::clock::Clock;
 use super::directory::Directory;
 use super::error::{Failure, Stop};
-use super::leadership::{Leadership, Office};
+use super::leadership::{Leadership, LeadershipPublisher};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::lease_desk::Leases;
 use super::messages::Listeners;
@@ -94,7 +94,7 @@ pub(super) struct Shared {
     /// The time at which the driver moved last, in milliseconds of that clock.
     moved_at: AtomicU64,
     /// Of the cluster's leader.
-    pub(super) office: Arc<Office>,
+    pub(super) publisher: Arc<LeadershipPublisher>,
     /// Set before anybody has a handle, where leadership comes from a database.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     leases: OnceLock<Arc<Leases>>,
@@ -133,7 +133,7 @@ impl Shared {
             failure: OnceLock::new(),
             cancel: CancellationToken::new(),
             cancelled_by: OnceLock::new(),
-            office: Office::new(),
+            publisher: LeadershipPublisher::new(),
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: OnceLock::new(),
             listeners: Arc::default(),
@@ -156,8 +156,8 @@ impl Shared {
     }
 
     /// Ends all claims to lead: none is renewed any more.
-    pub(super) fn close_offices(&self) {
-        self.office.close();
+    pub(super) fn close_publishers(&self) {
+        self.publisher.close();
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
         if let Some(leases) = self.leases() {
             leases.close();
@@ -189,7 +189,7 @@ impl Shared {
 
     /// Publishes the leadership, also to led work.
     pub(super) fn publish_leadership(&self, told: core::Leadership) {
-        self.office.publish(Leadership::new(told, self.clock));
+        self.publisher.publish(Leadership::new(told, self.clock));
     }
 
     /// Notes that no other member was there when this node became Up, or that one was. Before its status is published.
@@ -279,7 +279,7 @@ impl Shared {
             published.get_or_insert(stop);
             is_first
         });
-        self.close_offices();
+        self.close_publishers();
         self.bus.close();
         self.listeners.close();
         if let Some(text) = news {

@@ -67,10 +67,10 @@ impl LedWork {
 
     /// Begins a piece, once it is confirmed that this node leads: the cluster, or by this lease.
     pub(crate) async fn begin(self: &Arc<Self>, agent: &Agent, lease: Option<&Lease>) -> Result<Permit, ConfirmError> {
-        let office = lease.map_or(&agent.inner.shared.office, Lease::office);
-        let term = office.watch().get().term;
+        let publisher = lease.map_or(&agent.inner.shared.publisher, Lease::publisher);
+        let term = publisher.watch().get().term;
         // Counted from now on: nobody else leads while it is being confirmed.
-        let piece = office.begin(term);
+        let piece = publisher.begin(term);
         let confirmed = match lease {
             Some(lease) => lease.confirm_leadership().await?,
             None => agent.confirm_leadership().await?,
@@ -100,7 +100,7 @@ impl LedWork {
     pub(crate) fn renew(&self, id: u64) -> Option<Permit> {
         let mut pieces = self.lock();
         let open = pieces.open.get_mut(&id).filter(|open| !open.told.is_past())?;
-        let now = open.piece.office().watch().get();
+        let now = open.piece.publisher().watch().get();
         let until = now.valid_until.filter(|_| now.is_me && now.term == open.term);
         if let Some(until) = until {
             open.told = until;
@@ -136,7 +136,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::clock::Clock;
-    use super::super::leadership::{Leadership, Office};
+    use super::super::leadership::{Leadership, LeadershipPublisher};
     use super::*;
     use crate::core::{self, LeadershipState, NodeId, election::Term};
 
@@ -144,15 +144,15 @@ mod tests {
 
     struct Fixture {
         clock: Clock,
-        office: Arc<Office>,
+        publisher: Arc<LeadershipPublisher>,
         work: Arc<LedWork>,
     }
 
     impl Fixture {
         fn new() -> Self {
-            let office = Office::new();
+            let publisher = LeadershipPublisher::new();
             let work = LedWork::of(Handle::current());
-            Self { clock: Clock::start(), office, work }
+            Self { clock: Clock::start(), publisher, work }
         }
 
         fn lead(&self, term: u64, time: Option<Duration>) {
@@ -164,17 +164,17 @@ mod tests {
                 is_me: until.is_some(),
                 valid_until: until,
             };
-            self.office.publish(Leadership::new(told, self.clock));
+            self.publisher.publish(Leadership::new(told, self.clock));
         }
 
         fn begin(&self) -> Option<Permit> {
-            let now = self.office.watch().get();
-            let piece = self.office.begin(now.term).expect("it leads");
+            let now = self.publisher.watch().get();
+            let piece = self.publisher.begin(now.term).expect("it leads");
             self.work.register(piece, now.term, now.valid_until.expect("a claim"))
         }
 
         fn running(&self) -> usize {
-            *self.office.running().borrow()
+            *self.publisher.running().borrow()
         }
     }
 
@@ -201,9 +201,9 @@ mod tests {
         fixture.lead(5, Some(Duration::from_millis(100)));
         let permit = fixture.begin().expect("room");
         fixture.lead(5, Some(LONG));
-        let mut running = fixture.office.running();
+        let mut running = fixture.publisher.running();
         let gone = running.wait_for(|running| *running == 0);
-        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("in time").expect("the office stands");
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("in time").expect("the publisher is there");
         assert!(permit.until.expect("told").is_past(), "not before");
         assert_eq!(fixture.work.renew(permit.id), None, "what may have ended itself is not taken up again");
     }

@@ -126,7 +126,7 @@ impl Driver {
     /// this node in its directory. Inside a tokio runtime.
     pub(super) fn new(parts: Parts) -> Self {
         let mut driver = Self {
-            led_work: parts.shared.office.running(),
+            led_work: parts.shared.publisher.running(),
             ending: None,
             leaders_elected: 0,
             up_since: None,
@@ -250,7 +250,7 @@ async fn due(clock: &Clock, deadline: Option<Time>, shared: &Shared) -> Duration
 
 /// Waits until no led work is left.
 async fn all_gone(led_work: &mut watch::Receiver<usize>) {
-    // An error would mean that the office is gone, and with it everything that is led.
+    // An error would mean that the publisher is gone, and with it everything that is led.
     let _ = led_work.wait_for(|running| *running == 0).await;
 }
 

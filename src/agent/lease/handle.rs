@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::agent::Agent;
 use crate::agent::error::{AgentError, ConfirmError, LeadError};
-use crate::agent::leadership::{Confirmed, LeadershipWatch, LeaseInstant, Office};
+use crate::agent::leadership::{Confirmed, LeadershipPublisher, LeadershipWatch, LeaseInstant};
 use crate::agent::lease_desk::{Ask, Hold, LeaseNodes, LeaseNodesError, Leases, Unproven};
 use crate::agent::request::Request;
 use crate::agent::timers::timers;
@@ -57,7 +57,7 @@ pub enum LeaseError {
 pub struct Lease {
     agent: Agent,
     name: LeaseName,
-    office: Arc<Office>,
+    publisher: Arc<LeadershipPublisher>,
     _hold: Arc<Hold>,
 }
 
@@ -69,7 +69,7 @@ impl Lease {
 
     /// Watches who leads by it, now and whenever that changes or is renewed: as [`Agent::leadership`] is for the cluster.
     pub fn leadership(&self) -> LeadershipWatch {
-        self.office.watch()
+        self.publisher.watch()
     }
 
     /// Returns true if this node leads by it at this instant, by the lease's own clock.
@@ -83,7 +83,7 @@ impl Lease {
         F: FnMut(u64) -> Fut,
         Fut: Future,
     {
-        self.agent.lead_by(&self.office, work).await
+        self.agent.lead_by(&self.publisher, work).await
     }
 
     /// Proves that this node leads by it, now: by a renewal that begins after the call. See
@@ -103,8 +103,8 @@ impl Lease {
     }
 
     #[cfg(feature = "agent")]
-    pub(crate) fn office(&self) -> &Arc<Office> {
-        &self.office
+    pub(crate) fn publisher(&self) -> &Arc<LeadershipPublisher> {
+        &self.publisher
     }
 }
 
@@ -124,13 +124,13 @@ impl Agent {
 
     /// Returns a lease that is contended for here already. It counts as a handle like any other.
     pub fn contended_lease(&self, name: &LeaseName) -> Option<Lease> {
-        let leases = self.leases().filter(|leases| leases.office(name).is_some())?;
+        let leases = self.leases().filter(|leases| leases.publisher(name).is_some())?;
         self.hold(leases, name.clone()).ok()
     }
 
     fn hold(&self, leases: &Arc<Leases>, name: LeaseName) -> Result<Lease, TooManyLeases> {
-        let (hold, office) = leases.hold(&self.inner.runtime, &name)?;
-        Ok(Lease { agent: self.clone(), name, office, _hold: Arc::new(hold) })
+        let (hold, publisher) = leases.hold(&self.inner.runtime, &name)?;
+        Ok(Lease { agent: self.clone(), name, publisher, _hold: Arc::new(hold) })
     }
 
     pub(crate) fn leases(&self) -> Option<&Arc<Leases>> {
@@ -156,7 +156,7 @@ impl Agent {
                 if valid_until.is_past() { Err(ConfirmError::Lost) } else { Ok(Confirmed { term, valid_until }) }
             }
             Err(Unproven::NotHolder) => {
-                let leader = leases.office(lease).and_then(|office| office.watch().get().leader);
+                let leader = leases.publisher(lease).and_then(|publisher| publisher.watch().get().leader);
                 Err(ConfirmError::NotLeader { leader: leader.map(|id| self.address_of(id)) })
             }
             Err(Unproven::Lost) => Err(ConfirmError::Lost),
@@ -167,8 +167,8 @@ impl Agent {
 
     pub(crate) async fn resign_lease(&self, lease: &LeaseName) -> Result<(), AgentError> {
         let leases = self.leases().ok_or(AgentError::NobodyLeads)?;
-        let office = leases.office(lease).ok_or(AgentError::NobodyLeads)?;
-        let mut watch = office.watch();
+        let publisher = leases.publisher(lease).ok_or(AgentError::NobodyLeads)?;
+        let mut watch = publisher.watch();
         let now = watch.get();
         let Some(leader) = now.leader.clone() else { return Err(AgentError::NobodyLeads) };
         let (mut declined, nonce) = (leases.declined(), SysRng.try_next_u64().unwrap_or_default());

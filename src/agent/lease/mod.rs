@@ -4,7 +4,7 @@
 //! ```text
 //!   Agent, Lease (handles) ──asks──▶ task (owns the contender) ──rounds──▶ worker (owns the store) ──▶ database
 //!        ▲                            │        ▲      ▲                          │
-//!        └── offices: who leads ◀─────┘        │      └──────── answers ◀────────┘
+//!        └── publishers: who leads ◀──┘        │      └──────── answers ◀────────┘
 //!                                            words: what other agents tell, through the driver and gossip
 //! ```
 //!
@@ -96,7 +96,7 @@ pub(super) async fn start(
     let mut shown = terms.known.clone();
     let of_default = shown.entry(LeaseName::default()).or_default();
     *of_default = floor.max(*of_default);
-    let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &lease.leases, shown);
+    let (leases, doors) = Leases::open(Arc::clone(&shared.publisher), clock, &lease.leases, shown);
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));
     let task = task::Task::new(task::Parts {

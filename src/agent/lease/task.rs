@@ -154,7 +154,7 @@ impl Task {
         let now = self.parts.clock.now();
         self.parts.contender.tick(now);
         self.carry_out();
-        self.close_offices(now);
+        self.close_publishers(now);
         if self.flight.is_none()
             && let Some(round) = self.parts.contender.begin(now)
         {
@@ -285,7 +285,7 @@ impl Task {
     fn look_at_handles(&mut self, now: Time, lease: LeaseName) {
         if self.parts.leases.is_wanted(&lease) {
             self.going.remove(&lease);
-            // Offices are as few as leases: there is room.
+            // Publishers are as few as leases: there is room.
             let _ = self.parts.contender.add_lease(now, lease);
         } else {
             self.parts.contender.remove_lease(now, &lease);
@@ -293,8 +293,8 @@ impl Task {
         }
     }
 
-    /// Closes the offices of leases of which nothing is held any more.
-    fn close_offices(&mut self, now: Time) {
+    /// Closes the publishers of leases of which nothing is held any more.
+    fn close_publishers(&mut self, now: Time) {
         let is_gone = |lease: &LeaseName| !self.parts.contender.claims().any(|claim| claim.lease == *lease);
         for lease in self.going.iter().filter(|lease| is_gone(lease)).cloned().collect::<Vec<_>>() {
             self.going.remove(&lease);
@@ -370,22 +370,22 @@ impl Task {
 
     fn publish(&self, claim: Claim) {
         let Claim { lease, state, leader, term, is_me, valid_until } = claim;
-        let Some(office) = self.parts.leases.office(&lease) else { return };
+        let Some(publisher) = self.parts.leases.publisher(&lease) else { return };
         // Terms that voters gave count as well: the next leader's is above them.
         let term = if leader.is_none() { term.max(self.parts.leases.least_term(&lease)) } else { term };
         let valid_until = valid_until.map(|at| LeaseInstant::new(self.parts.clock, at));
-        office.publish(Leadership { state, leader, term, is_me, valid_until });
+        publisher.publish(Leadership { state, leader, term, is_me, valid_until });
     }
 
     /// Leadership was published as ended before: no work begins any more, and what runs is told by that.
     fn await_work(&mut self, lease: LeaseName, term: u64) {
         self.ending += 1;
         let asker = self.parts.leases.asker();
-        let office = self.parts.leases.office(&lease);
+        let publisher = self.parts.leases.publisher(&lease);
         let (journal, within) = (self.parts.shared.journal.clone(), self.parts.timing.lease_duration);
         tokio::spawn(async move {
-            if let Some(office) = office {
-                let mut running = office.running();
+            if let Some(publisher) = publisher {
+                let mut running = publisher.running();
                 // Work that ends at once is not worth a word.
                 if tokio::time::timeout(WORK_ENDS_WITHIN, running.wait_for(|running| *running == 0)).await.is_err() {
                     let text = awaited(&lease, term, *running.borrow(), within);

@@ -1,6 +1,6 @@
 //! Figures of leases: how often they were tried for, held, missed, and how long the database took.
 //!
-//! Invariant: at most [`MAX_LEASES`](crate::lease::MAX_LEASES) leases, the same that there are offices of.
+//! Invariant: at most [`MAX_LEASES`](crate::lease::MAX_LEASES) leases, the same that there are publishers of.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,13 +1,13 @@
-//! The state that handles share with the task of leases: an office for each lease, the asks of handles, the words of
+//! The state that handles share with the task of leases: a publisher for each lease, the asks of handles, the words of
 //! other agents.
 //!
-//! Invariants: an office is made once for each lease, and stays for as long as the configuration names it, a handle holds it,
-//! or something of it is still to be released; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
+//! Invariants: a publisher is made once for each lease, and stays for as long as the configuration names it, a handle
+//! holds it, or something of it is still to be released; at most [`MAX_LEASES`]. Whoever asks waits on a channel of
 //! its own; words beyond [`MAX_WORDS`] are lost, as they may be on the way.
 //!
 //! | idea | file |
 //! |---|---|
-//! | offices, asks, words | here |
+//! | publishers, asks, words | here |
 //! | what is counted | `figures` |
 //! | nodes as the table lists them | `nodes` |
 //!
@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::clock::Clock;
-use super::leadership::{Leadership, Office};
+use super::leadership::{Leadership, LeadershipPublisher};
 use crate::core::wire::LeaseUpdate;
 use crate::core::{LeadershipState, NodeId};
 use crate::lease::{LeaseName, MAX_LEASES, TooManyLeases};
@@ -103,10 +103,10 @@ pub(crate) struct Doors {
     pub(crate) words: mpsc::Receiver<Heard>,
 }
 
-/// A lease's office, and how many hold it.
+/// A lease's publisher, and how many hold it.
 #[derive(Debug)]
-struct Seat {
-    office: Arc<Office>,
+struct LeaseEntry {
+    publisher: Arc<LeadershipPublisher>,
     holds: usize,
 }
 
@@ -129,7 +129,7 @@ impl Drop for Hold {
 /// The state that handles share with the task.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    offices: Mutex<BTreeMap<LeaseName, Seat>>,
+    publishers: Mutex<BTreeMap<LeaseName, LeaseEntry>>,
     /// Leases that are contended for whether or not anybody holds a handle.
     configured: BTreeSet<LeaseName>,
     /// The highest terms that earlier runs left in the data directory, by leases or by voters: shown until there is news.
@@ -143,10 +143,10 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// The leases of the configuration, and the terms that are known; `office` is that of the lease by which the cluster
-    /// is led.
+    /// The leases of the configuration, and the terms that are known; `publisher` is that of the lease by which the
+    /// cluster is led.
     pub(crate) fn open(
-        office: Arc<Office>,
+        publisher: Arc<LeadershipPublisher>,
         clock: Clock,
         leases: &[LeaseName],
         terms: BTreeMap<LeaseName, u64>,
@@ -154,15 +154,15 @@ impl Leases {
         let (asks, ask_door) = mpsc::channel(MAX_ASKS);
         let (words, word_door) = mpsc::channel(MAX_WORDS);
         // The cluster's is shown also where this node does not contend for it: as vacant.
-        office.publish(vacant(&terms, &LeaseName::default()));
-        let mut offices = BTreeMap::from([(LeaseName::default(), Seat { office, holds: 0 })]);
+        publisher.publish(vacant(&terms, &LeaseName::default()));
+        let mut publishers = BTreeMap::from([(LeaseName::default(), LeaseEntry { publisher, holds: 0 })]);
         for lease in leases {
-            offices.entry(lease.clone()).or_insert_with(|| Seat::vacant(&terms, lease));
+            publishers.entry(lease.clone()).or_insert_with(|| LeaseEntry::vacant(&terms, lease));
         }
         let configured = leases.iter().cloned().collect();
-        let offices = Mutex::new(offices);
+        let publishers = Mutex::new(publishers);
         let declined = broadcast::Sender::new(MAX_DECLINED);
-        let opened = Self { offices, configured, terms, clock, asks, words, declined, counted: Mutex::default() };
+        let opened = Self { publishers, configured, terms, clock, asks, words, declined, counted: Mutex::default() };
         (opened, Doors { asks: ask_door, words: word_door })
     }
 
@@ -171,8 +171,8 @@ impl Leases {
     }
 
     /// The publisher of the leadership of a lease, if anybody here contends for it.
-    pub(crate) fn office(&self, lease: &LeaseName) -> Option<Arc<Office>> {
-        self.lock().get(lease).map(|seat| Arc::clone(&seat.office))
+    pub(crate) fn publisher(&self, lease: &LeaseName) -> Option<Arc<LeadershipPublisher>> {
+        self.lock().get(lease).map(|entry| Arc::clone(&entry.publisher))
     }
 
     /// A hold on a lease, and where its leadership is published. The task hears of it if it may have to do something.
@@ -180,27 +180,27 @@ impl Leases {
         self: &Arc<Self>,
         runtime: &Handle,
         lease: &LeaseName,
-    ) -> Result<(Hold, Arc<Office>), TooManyLeases> {
-        let mut offices = self.lock();
-        if !offices.contains_key(lease) && offices.len() >= MAX_LEASES {
+    ) -> Result<(Hold, Arc<LeadershipPublisher>), TooManyLeases> {
+        let mut publishers = self.lock();
+        if !publishers.contains_key(lease) && publishers.len() >= MAX_LEASES {
             return Err(TooManyLeases);
         }
-        let seat = offices.entry(lease.clone()).or_insert_with(|| Seat::vacant(&self.terms, lease));
-        seat.holds += 1;
-        let (is_first, office) = (seat.holds == 1, Arc::clone(&seat.office));
-        drop(offices);
+        let entry = publishers.entry(lease.clone()).or_insert_with(|| LeaseEntry::vacant(&self.terms, lease));
+        entry.holds += 1;
+        let (is_first, publisher) = (entry.holds == 1, Arc::clone(&entry.publisher));
+        drop(publishers);
         if is_first && !self.configured.contains(lease) {
             self.tell_of_handles(runtime, lease);
         }
-        Ok((Hold { leases: Arc::clone(self), runtime: runtime.clone(), lease: lease.clone() }, office))
+        Ok((Hold { leases: Arc::clone(self), runtime: runtime.clone(), lease: lease.clone() }, publisher))
     }
 
     /// One hold less; says whether that was the last reason to contend.
     fn let_go(&self, lease: &LeaseName) -> bool {
-        let mut offices = self.lock();
-        let Some(seat) = offices.get_mut(lease) else { return false };
-        seat.holds -= 1;
-        seat.holds == 0 && !self.configured.contains(lease)
+        let mut publishers = self.lock();
+        let Some(entry) = publishers.get_mut(lease) else { return false };
+        entry.holds -= 1;
+        entry.holds == 0 && !self.configured.contains(lease)
     }
 
     /// The order in which such words come does not matter: the task looks at what is so then.
@@ -213,14 +213,14 @@ impl Leases {
 
     /// Returns the leases that are contended for, sorted.
     pub(crate) fn wanted(&self) -> BTreeSet<LeaseName> {
-        let offices = self.lock();
-        let held = offices.iter().filter(|(_, seat)| seat.holds > 0).map(|(lease, _)| lease);
+        let publishers = self.lock();
+        let held = publishers.iter().filter(|(_, entry)| entry.holds > 0).map(|(lease, _)| lease);
         held.chain(&self.configured).cloned().collect()
     }
 
     /// Returns true if a lease is to be contended for.
     pub(crate) fn is_wanted(&self, lease: &LeaseName) -> bool {
-        self.configured.contains(lease) || self.lock().get(lease).is_some_and(|seat| seat.holds > 0)
+        self.configured.contains(lease) || self.lock().get(lease).is_some_and(|entry| entry.holds > 0)
     }
 
     /// Returns the term to show at least where nobody leads.
@@ -228,18 +228,19 @@ impl Leases {
         self.terms.get(lease).copied().unwrap_or(0)
     }
 
-    /// Nothing of a lease is held any more: its office is closed, unless somebody wants it again. That of the cluster stays.
+    /// Nothing of a lease is held any more: its publisher is closed, unless somebody wants it again. That of the
+    /// cluster stays.
     pub(crate) fn forget(&self, lease: &LeaseName) -> bool {
         if self.is_wanted(lease) {
             return false;
         }
-        let mut offices = self.lock();
-        match offices.get(lease) {
-            Some(seat) if seat.holds > 0 => return false,
-            Some(seat) if *lease == LeaseName::default() => seat.office.publish(vacant(&self.terms, lease)),
+        let mut publishers = self.lock();
+        match publishers.get(lease) {
+            Some(entry) if entry.holds > 0 => return false,
+            Some(entry) if *lease == LeaseName::default() => entry.publisher.publish(vacant(&self.terms, lease)),
             _ => {
-                if let Some(seat) = offices.remove(lease) {
-                    seat.office.close();
+                if let Some(entry) = publishers.remove(lease) {
+                    entry.publisher.close();
                 }
             }
         }
@@ -254,8 +255,8 @@ impl Leases {
 
     /// The agent has ended, or the task: no claim is renewed any more.
     pub(crate) fn close(&self) {
-        for seat in self.lock().values() {
-            seat.office.close();
+        for entry in self.lock().values() {
+            entry.publisher.close();
         }
     }
 
@@ -307,17 +308,17 @@ impl Leases {
         self.declined.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseName, Seat>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseName, LeaseEntry>> {
         // Nothing that runs under the lock leaves it half done.
-        self.offices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.publishers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl LeaseEntry {
     fn vacant(terms: &BTreeMap<LeaseName, u64>, lease: &LeaseName) -> Self {
-        let office = Office::new();
-        office.publish(vacant(terms, lease));
-        Self { office, holds: 0 }
+        let publisher = LeadershipPublisher::new();
+        publisher.publish(vacant(terms, lease));
+        Self { publisher, holds: 0 }
     }
 }
 

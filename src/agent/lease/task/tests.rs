@@ -47,7 +47,7 @@ impl Bench {
         let floors = BTreeMap::new();
         let init =
             ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
-        let (leases, doors) = Leases::open(Arc::clone(&shared.office), clock, &[lease], terms);
+        let (leases, doors) = Leases::open(Arc::clone(&shared.publisher), clock, &[lease], terms);
         let (worker, ends) = store_worker::open();
         let (driver, told) = mpsc::channel(64);
         let task = Task::new(Parts {
@@ -375,7 +375,7 @@ async fn a_lease_whose_last_handle_is_gone_is_released_and_nothing_is_left_of_it
     bench.asked().await;
     bench.turns();
     assert_eq!((bench.database.look(&billing), bench.task.claim(&billing)), ((1, None), None));
-    assert!(bench.task.parts.leases.office(&billing).is_none());
+    assert!(bench.task.parts.leases.publisher(&billing).is_none());
     assert_eq!(bench.task.parts.leases.figures().len(), 1, "the figures of the cluster's lease");
     assert!(bench.task.lost_races.keys().all(|(lease, _)| *lease != billing));
     assert!(bench.leads(1), "which is led on");
@@ -413,7 +413,7 @@ async fn the_shown_term_does_not_fall_below_what_is_known_from_before_while_nobo
         is_me: false,
         valid_until: None,
     };
-    let shown = || bench.task.parts.leases.office(&lease).expect("there").watch().get().term;
+    let shown = || bench.task.parts.leases.publisher(&lease).expect("there").watch().get().term;
     bench.task.publish(vacant.clone());
     assert_eq!(shown(), 9, "voters gave it, and the contender counts its lease alone");
     let led = Claim { state: LeadershipState::Led, leader: Some(name("b")), term: 10, ..vacant };

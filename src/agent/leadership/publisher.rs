@@ -76,15 +76,15 @@ struct Published {
     is_over: bool,
 }
 
-/// The place that publishes leadership and counts led work.
+/// Publishes leadership, and counts led work.
 #[derive(Debug)]
-pub(crate) struct Office {
+pub(crate) struct LeadershipPublisher {
     leadership: watch::Sender<Published>,
     /// Pieces of led work that are not gone yet.
     running: watch::Sender<usize>,
 }
 
-impl Office {
+impl LeadershipPublisher {
     pub(crate) fn new() -> Arc<Self> {
         let nobody = Published { leadership: Leadership::disabled(), is_over: false };
         Arc::new(Self { leadership: watch::Sender::new(nobody), running: watch::Sender::new(0) })
@@ -131,7 +131,7 @@ impl Office {
             let is_led = |published: &Published| published.leadership.time_for(published.leadership.term).is_some();
             let leading = leadership.wait_for(is_led).await;
             let Ok(term) = leading.map(|leading| leading.leadership.term) else {
-                // Not while this office stands, which is held here.
+                // Not while this publisher is there, which is held here.
                 std::future::pending().await
             };
             let Some(piece) = self.begin(term) else { continue };
@@ -183,12 +183,12 @@ async fn end_of(term: u64, mut leadership: watch::Receiver<Published>) {
 
 /// One piece of led work, however it ends.
 #[derive(Debug)]
-pub(crate) struct Piece(Arc<Office>);
+pub(crate) struct Piece(Arc<LeadershipPublisher>);
 
 impl Piece {
     /// The publisher of the leadership that it works for.
     #[cfg(feature = "agent")]
-    pub(crate) fn office(&self) -> &Office {
+    pub(crate) fn publisher(&self) -> &LeadershipPublisher {
         &self.0
     }
 }
@@ -254,10 +254,10 @@ mod tests {
 
     #[tokio::test]
     async fn led_work_begins_in_each_term_and_is_gone_before_it_is_counted_out() {
-        let (office, clock) = (Office::new(), Clock::start());
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
         let gone = Arc::new(AtomicBool::new(false));
         let (terms, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        let (worker, mark) = (Arc::clone(&office), Arc::clone(&gone));
+        let (worker, mark) = (Arc::clone(&publisher), Arc::clone(&gone));
         let work = tokio::spawn(async move {
             worker
                 .while_leader(&Handle::current(), |term| {
@@ -270,17 +270,17 @@ mod tests {
                 })
                 .await
         });
-        let mut running = office.running();
-        office.publish(leading(clock, 5, LONG));
+        let mut running = publisher.running();
+        publisher.publish(leading(clock, 5, LONG));
         assert_eq!(seen.recv().await, Some(5));
         in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
         assert!(!gone.load(Ordering::SeqCst));
         // A renewal disturbs nobody; the end of the term does.
-        office.publish(leading(clock, 5, LONG + LONG));
-        office.publish(leading(clock, 5, LONG).vacated());
+        publisher.publish(leading(clock, 5, LONG + LONG));
+        publisher.publish(leading(clock, 5, LONG).vacated());
         in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
         assert!(gone.load(Ordering::SeqCst), "dropped before it was counted out");
-        office.publish(leading(clock, 7, LONG));
+        publisher.publish(leading(clock, 7, LONG));
         assert_eq!(seen.recv().await, Some(7));
         assert_eq!(work.await.expect("no panic"), 7, "it ended by itself");
         assert_eq!(*running.borrow(), 0);
@@ -288,13 +288,13 @@ mod tests {
 
     #[tokio::test]
     async fn led_work_is_dropped_when_its_claim_runs_out_and_nobody_says_so() {
-        let (office, clock) = (Office::new(), Clock::start());
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
         let ends = Arc::new(AtomicUsize::new(0));
         let until = leading(clock, 5, Duration::from_millis(200));
         let claim = until.valid_until.expect("a claim");
-        office.publish(until);
+        publisher.publish(until);
         let count = Arc::clone(&ends);
-        let busy = Arc::clone(&office);
+        let busy = Arc::clone(&publisher);
         let work = tokio::spawn(async move {
             busy.while_leader(&Handle::current(), |_| {
                 let count = Arc::clone(&count);
@@ -308,7 +308,7 @@ mod tests {
             })
             .await
         });
-        let mut running = office.running();
+        let mut running = publisher.running();
         in_time(running.wait_for(|running| *running == 1)).await.expect("it runs");
         in_time(running.wait_for(|running| *running == 0)).await.expect("it ends");
         work.abort();
@@ -319,13 +319,13 @@ mod tests {
         let (runtime, clock) =
             (tokio::runtime::Builder::new_current_thread().build().expect("a runtime"), Clock::start());
         runtime.block_on(async {
-            let office = Office::new();
+            let publisher = LeadershipPublisher::new();
             let mut terms = 0;
-            office.publish(leading(clock, 5, CANCEL_EARLY * 2));
+            publisher.publish(leading(clock, 5, CANCEL_EARLY * 2));
             let own = Handle::current();
-            let work = office.while_leader(&own, |term| {
+            let work = publisher.while_leader(&own, |term| {
                 terms += 1;
-                office.publish(leading(clock, 6, LONG));
+                publisher.publish(leading(clock, 6, LONG));
                 async move {
                     if term == 5 {
                         std::future::pending::<()>().await;
@@ -339,12 +339,12 @@ mod tests {
 
     #[tokio::test]
     async fn led_work_that_stood_still_past_its_claim_is_not_polled_again() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 5, Duration::from_secs(1)));
-        let claim = office.watch().get().valid_until.expect("a claim");
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
+        publisher.publish(leading(clock, 5, Duration::from_secs(1)));
+        let claim = publisher.watch().get().valid_until.expect("a claim");
         let is_polled_late = Arc::new(AtomicBool::new(false));
         let (polls, mut polled) = tokio::sync::mpsc::unbounded_channel();
-        let (busy, late) = (Arc::clone(&office), Arc::clone(&is_polled_late));
+        let (busy, late) = (Arc::clone(&publisher), Arc::clone(&is_polled_late));
         let work = tokio::spawn(async move {
             busy.while_leader(&Handle::current(), |_| {
                 let (late, polls) = (Arc::clone(&late), polls.clone());
@@ -360,7 +360,7 @@ mod tests {
             .await;
         });
         polled.recv().await.expect("it begins");
-        let mut running = office.running();
+        let mut running = publisher.running();
         running.wait_for(|running| *running == 0).await.expect("it ends");
         assert!(!is_polled_late.load(Ordering::SeqCst));
         work.abort();
@@ -368,29 +368,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_watch_shows_what_is_published_judged_by_the_clock_and_ends_with_the_agent() {
-        let (office, clock) = (Office::new(), Clock::start());
-        let mut watch = office.watch();
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
+        let mut watch = publisher.watch();
         let mut late = watch.clone();
         assert_eq!(watch.get(), Leadership::disabled());
-        office.publish(leading(clock, 3, Duration::ZERO));
+        publisher.publish(leading(clock, 3, Duration::ZERO));
         let shown = in_time(watch.changed()).await.expect("the agent lives");
         assert_eq!((shown.state, shown.term), (LeadershipState::Vacant, 3), "the claim is past");
-        office.publish(leading(clock, 4, LONG));
+        publisher.publish(leading(clock, 4, LONG));
         assert_eq!(in_time(late.wait_for(|now| now.is_me)).await.map(|led| led.term), Some(4));
-        office.close();
+        publisher.close();
         assert_eq!(in_time(watch.changed()).await, None);
         assert_eq!(in_time(watch.changed()).await, None, "and stays ended");
         assert_eq!(in_time(late.wait_for(|now| now.is_me)).await, None);
-        office.publish(leading(clock, 5, LONG));
+        publisher.publish(leading(clock, 5, LONG));
         assert_eq!((late.get().state, late.get().term), (LeadershipState::Vacant, 4));
     }
 
     #[tokio::test]
     async fn whoever_looks_for_long_delays_no_publisher() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 3, LONG));
-        let mut watch = office.watch();
-        let publisher = Arc::clone(&office);
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
+        publisher.publish(leading(clock, 3, LONG));
+        let mut watch = publisher.watch();
+        let publisher = Arc::clone(&publisher);
         let seen = in_time(watch.wait_for(move |now| {
             // Would wait for itself if looking held what publishing needs.
             publisher.publish(leading(clock, now.term + 1, LONG));
@@ -401,13 +401,13 @@ mod tests {
 
     #[tokio::test]
     async fn several_pieces_are_counted_and_none_begins_when_the_term_is_over() {
-        let (office, clock) = (Office::new(), Clock::start());
-        office.publish(leading(clock, 5, LONG));
-        let (one, two) = (office.begin(5).expect("led"), office.begin(5).expect("led"));
-        assert!(office.begin(4).is_none(), "another term's");
-        office.close();
-        assert!(office.begin(5).is_none());
-        let running = office.running();
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
+        publisher.publish(leading(clock, 5, LONG));
+        let (one, two) = (publisher.begin(5).expect("led"), publisher.begin(5).expect("led"));
+        assert!(publisher.begin(4).is_none(), "another term's");
+        publisher.close();
+        assert!(publisher.begin(5).is_none());
+        let running = publisher.running();
         drop(one);
         assert_eq!(*running.borrow(), 1);
         drop(two);
