@@ -24,7 +24,7 @@
 //! | members; the node's figures; its peers'; whether all hold one view | `directory`, `info`, `telemetry`, `agreement` |
 //! | joining on demand; the address that it advertises | `join`, `address` |
 //! | leaders and voters: what programs see, ask and command; led work of others; draining | `leadership`, `leader`, `work`, `drain` |
-//! | leaders by a lease in a database | `lease/`, `lease_desk/` |
+//! | leaders by a lease in a database | `lease/`, `lease_state/` |
 //! | messages between programs | `messages/` |
 //! | keys | `keys/` |
 //! | errors and ends; a driver that stands still; timers for handles | `error`, `watchdog`, `timers` |
@@ -48,7 +48,7 @@ mod leadership;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod lease;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-mod lease_desk;
+mod lease_state;
 mod messages;
 mod request;
 mod shared;
@@ -100,7 +100,7 @@ pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant}
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::lease::{Lease, LeaseError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use self::lease_desk::{LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
+pub use self::lease_state::{LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
 #[cfg(feature = "agent")]
 pub use self::messages::DirectFigures;
 #[cfg(all(test, feature = "agent"))]

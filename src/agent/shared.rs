@@ -21,7 +21,7 @@ use super::directory::Directory;
 use super::error::{Failure, Stop};
 use super::leadership::{Leadership, LeadershipPublisher};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use super::lease_desk::Leases;
+use super::lease_state::Leases;
 use super::messages::Listeners;
 #[cfg(feature = "agent")]
 use super::messages::Outbox;

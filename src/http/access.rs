@@ -16,10 +16,10 @@ use crate::config::Token;
 
 /// The tokens that requests must bear, shared with whoever may replace them. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Tokens(Arc<Cabinet>);
+pub struct Tokens(Arc<Inner>);
 
 #[derive(Debug, Default)]
-struct Cabinet {
+struct Inner {
     held: RwLock<Held>,
     /// Changes when the tokens do.
     replaced: watch::Sender<()>,
@@ -36,7 +36,7 @@ struct Held {
 impl Tokens {
     /// Returns tokens: the first may do all, the second may look and change nothing. Without any, none is asked for.
     pub fn new(all: Option<Token>, read: Option<Token>) -> Self {
-        Self(Arc::new(Cabinet { held: RwLock::new(Held { all, read }), replaced: watch::Sender::default() }))
+        Self(Arc::new(Inner { held: RwLock::new(Held { all, read }), replaced: watch::Sender::default() }))
     }
 
     /// Replaces both tokens, and ends open event streams unless both are the same as before.

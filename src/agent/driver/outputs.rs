@@ -14,7 +14,7 @@ use super::{Driver, Parts};
 use crate::agent::directory::Sign;
 use crate::agent::error::Stop;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::agent::lease_desk::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
+use crate::agent::lease_state::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::shared::Figures;
 use crate::core::election::Election;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

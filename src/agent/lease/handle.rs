@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, oneshot};
 use crate::agent::Agent;
 use crate::agent::error::{AgentError, ConfirmError, LeadError};
 use crate::agent::leadership::{Confirmed, LeadershipPublisher, LeadershipWatch, LeaseInstant};
-use crate::agent::lease_desk::{Ask, Hold, LeaseNodes, LeaseNodesError, Leases, Unproven};
+use crate::agent::lease_state::{Ask, Hold, LeaseNodes, LeaseNodesError, Leases, Unproven};
 use crate::agent::request::Request;
 use crate::agent::timers::timers;
 use crate::core::wire::LeaseUpdate;

@@ -25,7 +25,7 @@
 //! | the highest terms, on disk | `terms` |
 //! | the public handle of one lease | `handle` |
 //!
-//! Handles and the task meet at the desk ([`lease_desk`](super::lease_desk)), which knows neither.
+//! Handles and the task share a state ([`lease_state`](super::lease_state)), which knows neither.
 
 mod handle;
 mod store_worker;
@@ -43,7 +43,7 @@ use tracing::Level;
 
 use super::clock::Clock;
 use super::error::{Failure, StartError};
-use super::lease_desk::Leases;
+use super::lease_state::Leases;
 use super::request::Request;
 use super::shared::Shared;
 use crate::config::Config;
@@ -96,7 +96,7 @@ pub(super) async fn start(
     let mut shown = terms.known.clone();
     let of_default = shown.entry(LeaseName::default()).or_default();
     *of_default = floor.max(*of_default);
-    let (leases, doors) = Leases::open(Arc::clone(&shared.publisher), clock, &lease.leases, shown);
+    let (leases, receivers) = Leases::open(Arc::clone(&shared.publisher), clock, &lease.leases, shown);
     let leases = Arc::new(leases);
     shared.set_leases(Arc::clone(&leases));
     let task = task::Task::new(task::Parts {
@@ -104,7 +104,7 @@ pub(super) async fn start(
         clock,
         shared: Arc::clone(shared),
         leases: Arc::clone(&leases),
-        doors,
+        receivers,
         worker: store_worker::start(store),
         driver,
         terms,

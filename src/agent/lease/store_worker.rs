@@ -57,10 +57,10 @@ pub(super) struct Ends {
 }
 
 pub(super) fn open() -> (StoreWorker, Ends) {
-    let (rounds, round_door) = mpsc::channel(1);
-    let (requests, request_door) = mpsc::channel(MAX_REQUESTS);
+    let (rounds, round_receiver) = mpsc::channel(1);
+    let (requests, request_receiver) = mpsc::channel(MAX_REQUESTS);
     let (bring, brought) = mpsc::channel(2);
-    (StoreWorker { rounds, requests, brought }, Ends { rounds: round_door, requests: request_door, bring })
+    (StoreWorker { rounds, requests, brought }, Ends { rounds: round_receiver, requests: request_receiver, bring })
 }
 
 impl StoreWorker {

@@ -26,7 +26,7 @@ use super::terms::Terms;
 use super::waiting::Waiting;
 use crate::agent::clock::Clock;
 use crate::agent::leadership::{Leadership, LeaseInstant};
-use crate::agent::lease_desk::{Ask, Doors, LeaseNodes, LeaseNodesError, Leases};
+use crate::agent::lease_state::{Ask, LeaseNodes, LeaseNodesError, Leases, Receivers};
 use crate::agent::request::Request;
 use crate::agent::shared::Shared;
 use crate::core::wire::LeaseUpdate;
@@ -51,7 +51,7 @@ pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) shared: Arc<Shared>,
     pub(super) leases: Arc<Leases>,
-    pub(super) doors: Doors,
+    pub(super) receivers: Receivers,
     pub(super) worker: StoreWorker,
     /// Weak: an agent does not live for its leases.
     pub(super) driver: mpsc::WeakSender<Request>,
@@ -124,17 +124,17 @@ impl Task {
                 break;
             }
             let deadline = [self.parts.contender.next_deadline(), self.waiting.deadline()].into_iter().flatten().min();
-            let Parts { doors, worker, clock, .. } = &mut self.parts;
+            let Parts { receivers, worker, clock, .. } = &mut self.parts;
             tokio::select! {
                 brought = worker.brought() => match brought {
                     Some(brought) => self.brought(brought),
                     None => break,
                 },
-                ask = doors.asks.recv() => match ask {
+                ask = receivers.asks.recv() => match ask {
                     Some(ask) => self.ask(ask),
                     None => break,
                 },
-                Some(heard) = doors.words.recv() => self.hear(&heard),
+                Some(heard) = receivers.words.recv() => self.hear(&heard),
                 changed = self.status.changed(), if !self.is_member => {
                     if changed.is_err() {
                         break;
@@ -197,7 +197,7 @@ impl Task {
         let status = *self.status.borrow_and_update();
         if matches!(status, Status::Up | Status::Suspect) {
             // Words that came while this node joined are heard first.
-            while let Ok(heard) = self.parts.doors.words.try_recv() {
+            while let Ok(heard) = self.parts.receivers.words.try_recv() {
                 self.hear(&heard);
             }
             self.is_member = true;
@@ -402,7 +402,7 @@ impl Task {
         shared.journal.event(&shared.announce(kind, SystemTime::now()));
     }
 
-    fn counted(&self) -> std::sync::MutexGuard<'_, crate::agent::lease_desk::Counted> {
+    fn counted(&self) -> std::sync::MutexGuard<'_, crate::agent::lease_state::Counted> {
         self.parts.leases.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::agent::lease_desk::Unproven;
+use crate::agent::lease_state::Unproven;
 use crate::core::Time;
 use crate::lease::{Claim, LeaseName};
 

@@ -54,7 +54,7 @@ pub struct DirectFigures {
 /// The driver's end, and the figures.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    door: OnceLock<mpsc::Sender<Said>>,
+    sender: OnceLock<mpsc::Sender<Said>>,
     weight: Arc<Semaphore>,
     delivered: AtomicU64,
     duplicate: AtomicU64,
@@ -65,7 +65,7 @@ pub(crate) struct Outbox {
 impl Default for Outbox {
     fn default() -> Self {
         Self {
-            door: OnceLock::new(),
+            sender: OnceLock::new(),
             weight: Arc::new(Semaphore::new(MAX_SAID_BYTES / LEAST_WEIGHT)),
             delivered: AtomicU64::new(0),
             duplicate: AtomicU64::new(0),
@@ -78,14 +78,14 @@ impl Default for Outbox {
 impl Outbox {
     /// Opens it: what this node says from now on. `None` if it was opened before.
     pub(crate) fn open(&self) -> Option<mpsc::Receiver<Said>> {
-        let (door, said) = mpsc::channel(MAX_SAID);
-        self.door.set(door).is_ok().then_some(said)
+        let (sender, said) = mpsc::channel(MAX_SAID);
+        self.sender.set(sender).is_ok().then_some(said)
     }
 
     /// A message is being delivered here: if it is a broadcast of this node, others may have to be called. If there is no room
     /// for it, returns how many others there were since the last line of the log about one, if it is time for another line.
     pub(crate) fn look_at(&self, delivery: &Delivery, me: Run, at: Time) -> Option<u64> {
-        let door = self.door.get()?;
+        let sender = self.sender.get()?;
         if delivery.id.run != me || delivery.kind != DeliveryKind::Broadcast {
             return None;
         }
@@ -98,7 +98,7 @@ impl Outbox {
             weight: units,
             _weight: weight,
         });
-        if said.is_some_and(|said| door.try_send(said).is_ok()) {
+        if said.is_some_and(|said| sender.try_send(said).is_ok()) {
             return None;
         }
         self.failed();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use super::{Parts, Task};
-use crate::agent::lease_desk::{Heard, ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
+use crate::agent::lease_state::{Heard, ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::request::Request;
 use crate::core::wire::LeaseUpdate;
 use crate::core::{NodeId, Status, Time};

@@ -12,7 +12,7 @@ use super::*;
 use crate::agent::bus::Bus;
 use crate::agent::directory::Directory;
 use crate::agent::directory::tests::{name, record};
-use crate::agent::lease_desk::{Heard, Hold};
+use crate::agent::lease_state::{Heard, Hold};
 use crate::core::{Change, LeadershipState};
 use crate::journal::Journal;
 use crate::journal::tests::Kept;
@@ -47,7 +47,7 @@ impl Bench {
         let floors = BTreeMap::new();
         let init =
             ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
-        let (leases, doors) = Leases::open(Arc::clone(&shared.publisher), clock, &[lease], terms);
+        let (leases, receivers) = Leases::open(Arc::clone(&shared.publisher), clock, &[lease], terms);
         let (worker, ends) = store_worker::open();
         let (driver, told) = mpsc::channel(64);
         let task = Task::new(Parts {
@@ -55,7 +55,7 @@ impl Bench {
             clock,
             shared,
             leases: Arc::new(leases),
-            doors,
+            receivers,
             worker,
             driver: driver.downgrade(),
             terms: nowhere,
@@ -143,8 +143,8 @@ impl Bench {
 
     /// Does what handles and the end of led work have asked for.
     async fn asked(&mut self) {
-        let asked = tokio::time::timeout(LONG, self.task.parts.doors.asks.recv()).await;
-        self.task.ask(asked.expect("in time").expect("the door stands open"));
+        let asked = tokio::time::timeout(LONG, self.task.parts.receivers.asks.recv()).await;
+        self.task.ask(asked.expect("in time").expect("the channel is open"));
     }
 
     /// Leads by a lease that one handle keeps.

@@ -98,7 +98,7 @@ pub(crate) struct VotersHeard {
 }
 
 /// The task's ends of the channels.
-pub(crate) struct Doors {
+pub(crate) struct Receivers {
     pub(crate) asks: mpsc::Receiver<Ask>,
     pub(crate) words: mpsc::Receiver<Heard>,
 }
@@ -150,9 +150,9 @@ impl Leases {
         clock: Clock,
         leases: &[LeaseName],
         terms: BTreeMap<LeaseName, u64>,
-    ) -> (Self, Doors) {
-        let (asks, ask_door) = mpsc::channel(MAX_ASKS);
-        let (words, word_door) = mpsc::channel(MAX_WORDS);
+    ) -> (Self, Receivers) {
+        let (asks, ask_receiver) = mpsc::channel(MAX_ASKS);
+        let (words, word_receiver) = mpsc::channel(MAX_WORDS);
         // The cluster's is shown also where this node does not contend for it: as vacant.
         publisher.publish(vacant(&terms, &LeaseName::default()));
         let mut publishers = BTreeMap::from([(LeaseName::default(), LeaseEntry { publisher, holds: 0 })]);
@@ -163,7 +163,7 @@ impl Leases {
         let publishers = Mutex::new(publishers);
         let declined = broadcast::Sender::new(MAX_DECLINED);
         let opened = Self { publishers, configured, terms, clock, asks, words, declined, counted: Mutex::default() };
-        (opened, Doors { asks: ask_door, words: word_door })
+        (opened, Receivers { asks: ask_receiver, words: word_receiver })
     }
 
     pub(crate) fn clock(&self) -> Clock {

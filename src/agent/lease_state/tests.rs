@@ -8,7 +8,7 @@ fn name(text: &str) -> LeaseName {
 
 #[tokio::test]
 async fn so_many_declined_requests_wait_to_be_looked_at_and_the_oldest_gives_way() {
-    let (leases, _doors) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
+    let (leases, _receivers) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
     for (count, lost) in [(MAX_DECLINED, 0), (MAX_DECLINED + 1, 1)] {
         let mut declined = leases.declined();
         (0..count as u64).for_each(|nonce| leases.decline(nonce));
@@ -21,7 +21,8 @@ async fn so_many_declined_requests_wait_to_be_looked_at_and_the_oldest_gives_way
 #[tokio::test]
 async fn there_are_so_many_publishers_and_each_lease_has_one() {
     let (publisher, runtime) = (LeadershipPublisher::new(), Handle::current());
-    let (leases, _doors) = Leases::open(Arc::clone(&publisher), Clock::start(), &[name("billing")], BTreeMap::new());
+    let (leases, _receivers) =
+        Leases::open(Arc::clone(&publisher), Clock::start(), &[name("billing")], BTreeMap::new());
     let leases = Arc::new(leases);
     assert!(Arc::ptr_eq(&leases.publisher(&LeaseName::default()).expect("always"), &publisher));
     let billing = leases.publisher(&name("billing")).expect("configured");
@@ -39,10 +40,10 @@ async fn there_are_so_many_publishers_and_each_lease_has_one() {
 
 #[tokio::test]
 async fn the_task_hears_of_the_first_handle_and_of_the_last_unless_the_lease_is_configured() {
-    let (leases, mut doors) =
+    let (leases, mut receivers) =
         Leases::open(LeadershipPublisher::new(), Clock::start(), &[name("billing")], BTreeMap::new());
     let (leases, runtime) = (Arc::new(leases), Handle::current());
-    let mut told = || std::iter::from_fn(|| doors.asks.try_recv().ok()).count();
+    let mut told = || std::iter::from_fn(|| receivers.asks.try_recv().ok()).count();
     drop(leases.hold(&runtime, &name("billing")).expect("there"));
     assert_eq!((told(), leases.is_wanted(&name("billing"))), (0, true));
     assert!(!leases.forget(&name("billing")), "never");
@@ -64,7 +65,7 @@ async fn the_task_hears_of_the_first_handle_and_of_the_last_unless_the_lease_is_
 #[tokio::test]
 async fn a_term_that_an_earlier_run_left_is_shown_from_the_beginning() {
     let terms = BTreeMap::from([(LeaseName::default(), 7), (name("billing"), 3), (name("later"), 5)]);
-    let (leases, _doors) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[name("billing")], terms);
+    let (leases, _receivers) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[name("billing")], terms);
     let (leases, runtime) = (Arc::new(leases), Handle::current());
     let shown = |lease: &LeaseName| leases.hold(&runtime, lease).expect("few enough").1.watch().get().term;
     let names = [LeaseName::default(), name("billing"), name("later"), name("new")];
@@ -73,7 +74,7 @@ async fn a_term_that_an_earlier_run_left_is_shown_from_the_beginning() {
 
 #[test]
 fn asks_beyond_the_bound_wait_at_the_door() {
-    let (leases, _doors) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
+    let (leases, _receivers) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
     let asker = leases.asker();
     for _ in 0..MAX_ASKS {
         asker.try_send(Ask::Resign(LeaseName::default())).expect("room");
@@ -83,12 +84,12 @@ fn asks_beyond_the_bound_wait_at_the_door() {
 
 #[test]
 fn words_that_nobody_takes_are_lost_and_keep_nobody_waiting() {
-    let (leases, mut doors) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
+    let (leases, mut receivers) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
     let lease = crate::NodeId::new("default").expect("a name");
     for term in 0..=MAX_WORDS as u64 {
         let (lease, node) = (lease.clone(), lease.clone());
         leases.hear(LeaseUpdate { lease, node, term, kind: LeaseUpdate::LED, nonce: 0 }, true);
     }
-    let taken = std::iter::from_fn(|| doors.words.try_recv().ok()).count();
+    let taken = std::iter::from_fn(|| receivers.words.try_recv().ok()).count();
     assert_eq!(taken, MAX_WORDS);
 }
