@@ -112,7 +112,8 @@ impl Sponsor {
             packet.push(&Message::Reply);
             packet.push(&Message::Challenge { nonce, cookie });
             let bytes = packet.finish();
-            // It may have opened a bootstrap link, so that datagrams may not pass: its port is asked by one, too.
+            // The newcomer may have opened a bootstrap link, so that datagrams may not pass: its port is asked by one,
+            // too.
             let is_asked =
                 !out.paths.bootstrap.is_from(newcomer.heard_from) || out.open_bootstrap_with(address, bytes.clone());
             out.transmit_bytes(address, Receiver::of(run), bytes);

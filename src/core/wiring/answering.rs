@@ -159,8 +159,8 @@ impl Core {
         is_answered
     }
 
-    /// Adds the status of a member that is held as gone to the answer over a bootstrap link in its name: if it is that
-    /// member, it may refute this. It believes it, since it opened the link to this node's own address.
+    /// Adds the status of a member that is held as gone to the answer over a bootstrap link in its name: if that
+    /// member is at the other end, it may refute this. It believes it, since it opened the link to this node's own address.
     fn push_status_by_bootstrap(&mut self, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
         let SenderKind::ClaimsMember(slot) = answer.kind else { return };
         let record = self.view.record(slot);
