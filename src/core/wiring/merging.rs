@@ -1,4 +1,6 @@
-//! Merging: the one place in which the table of members is changed, whoever says so. What follows is settled in `settling`.
+//! Merging: the one place in which the table of members is changed, whoever says so (another node's word, this node's verdict,
+//! its own record, a record that is forgotten), and the one in which everything that follows is settled, in one order: nobody
+//! keeps a list of its own of what has to be done about a change.
 //!
 //! Invariants:
 //! - A held record is only ever replaced by one that supersedes it (see [`Record::supersedes`]).
@@ -17,27 +19,31 @@
 //!   incarnation. (Precedence cannot do this: if a removal beat any incarnation of its run, three records of one name could
 //!   beat each other in a circle.)
 //!
-//! Must not know: how silence is measured, or why a member is gone.
+//! Must not know: how silence is measured, why a member is gone, or how the graph of observers is made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Core;
 use crate::counters::DropReason;
 use crate::detection::Inquiries;
-use crate::io::Notice;
+use crate::io::{Notice, Output};
 use crate::joining::NameProbes;
-use crate::limits::{MAX_GONE, MAX_MEMBERS};
-use crate::member::{DetectionMethod, LeaveReason, Record, Status};
+use crate::limits::{MAX_GONE, MAX_MEMBERS, MIN_CRASH_PROBE_GAP, probe_after};
+use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::Rivals;
 use crate::membership::accusation::{
-    compare_notes, count_change, note_false_obituary, skipped_suspicion, take_contradiction, tell_accused,
+    compare_notes, count_change, date_accusation, note_false_obituary, skipped_suspicion, take_contradiction,
+    tell_accused,
 };
 use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
+use crate::observers::{Shift, Sight, Walked};
 use crate::packet::News;
 use crate::time::Time;
+use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
-use crate::wiring::settling::{Cause, Transition};
 
 /// Words of others, and verdicts of this node.
 impl Core {
@@ -347,5 +353,268 @@ impl Core {
         self.messages.resume(&mut self.cx);
         self.gossip.forget_everybody();
         self.detector.inquiries = Inquiries::default();
+    }
+}
+
+/// A change of the table that was just made.
+#[derive(Debug)]
+pub(crate) struct Transition {
+    /// The member's place, which is free again if it was forgotten.
+    pub(crate) slot: Slot,
+    /// The record that was held; `None` if the name is new.
+    pub(crate) before: Option<Arc<Record>>,
+    /// The record as which programs were told of it, if it was listed before it was held: a joiner's.
+    pub(crate) listed: Option<Arc<Record>>,
+    /// How the member was found out, if it is accused or Down.
+    pub(crate) method: Option<DetectionMethod>,
+    pub(crate) cause: Cause,
+}
+
+/// The origin of a change: whose word it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Another node's: a member's, or a stranger's. This node may have let the member in.
+    Told { from: Option<Slot>, is_brought_in: bool },
+    /// This node's, about another or about itself; or it forgets a record.
+    Own,
+}
+
+/// What follows from a change.
+impl Core {
+    /// Settles a change.
+    pub(crate) fn settle(&mut self, change: Transition) {
+        let Transition { slot, before, listed, method, cause } = change;
+        let after = self.view.get(slot).map(|entry| Arc::clone(&entry.record));
+        let was_live = before.as_ref().is_some_and(|held| held.status.is_live());
+        let is_live = after.as_ref().is_some_and(|held| held.status.is_live());
+        // Programs are told.
+        match (&before, &after) {
+            (_, Some(after)) => {
+                let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
+                self.cx.report(before.as_ref().or(listed.as_ref()), after, shown);
+            }
+            (Some(held), None) => self.report_forgotten(held),
+            (None, None) => {}
+        }
+        self.gossip.view_changed(self.cx.now);
+        if slot != View::ME {
+            if after.is_some() {
+                date_accusation(self.cx.now, &mut self.view, slot, before.as_deref());
+            } else {
+                self.forget_slot(slot);
+            }
+            // The run that is gone or over is linked, asked about and written to no more.
+            let over = before.as_ref().filter(|held| after.as_ref().is_none_or(|after| after.run != held.run));
+            if let Some(held) = &before
+                && (over.is_some() || was_live && !is_live)
+            {
+                match &after {
+                    Some(_) => self.dismiss_gone(slot, held.run),
+                    None => self.drop_link(held.run),
+                }
+                self.process_answers(held.run);
+            }
+            // Others may observe, and be observed, in its place.
+            if was_live != is_live || over.is_some() {
+                self.reobserve(slot);
+                if before.is_some() && after.is_some() {
+                    // It may be observed as before; the link to a new member is planned as it comes to be observed.
+                    self.plan_link(slot);
+                }
+            } else if before
+                .as_ref()
+                .is_some_and(|held| after.as_ref().is_some_and(|after| after.status != held.status))
+            {
+                self.doubts_changed(slot);
+            }
+            if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
+                self.detector.inquiries.forget(held.run);
+            }
+            if let Some(held) = over {
+                self.forget_run(held.run, after.is_none());
+            }
+        }
+        let Some(after) = &after else { return };
+        if slot != View::ME {
+            self.watch(slot);
+            if before.as_ref().is_some_and(|held| held.run == after.run && held.address != after.address) {
+                self.follow_by_link(slot);
+            }
+        }
+        self.send_on(slot, cause);
+        if let Cause::Told { from, is_brought_in } = cause {
+            if is_brought_in && after.status == Status::Up {
+                self.lease_updates.teach(&mut outbox!(self), after.address, after.run);
+                self.observe_besides(after.run);
+            }
+            if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {
+                self.note_removal(slot, was_live, from);
+            }
+        }
+    }
+
+    /// Tells programs that a member is not listed any more.
+    fn report_forgotten(&mut self, held: &Arc<Record>) {
+        if held.status.is_live() {
+            // A reader that counts live members by joined, left and down must not keep it among them.
+            let down = Arc::new(held.with_status(Status::Down));
+            self.cx.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
+        }
+        let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
+        self.cx.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
+    }
+
+    /// Forgets a place in everything that remembers places, before the table gives it to somebody else.
+    fn forget_slot(&mut self, slot: Slot) {
+        self.gossip.forget(slot);
+        self.arrivals.forget(slot);
+    }
+
+    /// Forgets a run that is over, because another one has its name, or nobody has.
+    fn forget_run(&mut self, run: Run, is_forgotten: bool) {
+        self.cx.timers.cancel(Timer::Judge(run));
+        self.cx.timers.cancel(Timer::Heartbeat(run));
+        if is_forgotten {
+            self.partition.account_for(&mut self.cx, run, true);
+        }
+    }
+
+    /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
+    /// itself.
+    fn send_on(&mut self, slot: Slot, cause: Cause) {
+        if self.cx.phase.is_joining() || self.out().is_withheld(slot) {
+            return;
+        }
+        let from = if let Cause::Told { from, .. } = cause { from } else { None };
+        self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
+    }
+}
+
+fn is_up(record: Option<&Record>) -> bool {
+    record.is_some_and(|record| record.status == Status::Up)
+}
+
+/// Neighbours: members that this node begins or ceases to observe.
+impl Core {
+    /// Finds this node's place in the graph again, since a member's liveness may have changed.
+    pub(crate) fn reobserve(&mut self, slot: Slot) {
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
+        let shift = self.observers.place_anew(sight, slot);
+        self.act_on_shift(shift);
+    }
+
+    /// Begins to observe a member that this node brought in, or that brought it in.
+    pub(crate) fn observe_besides(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return };
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
+        let shift = self.observers.observe_besides(sight, slot);
+        self.act_on_shift(shift);
+    }
+
+    /// Lets go the displaced neighbours whose successors have links, if it is time to look.
+    pub(crate) fn review_observed(&mut self) {
+        if !self.observers.is_review_due(self.cx.now) {
+            return;
+        }
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
+        let shift = self.observers.review(sight, |run| self.paths.links.open(run).is_some());
+        self.act_on_shift(shift);
+    }
+
+    /// Lets go the members that were observed besides for long enough.
+    pub(crate) fn release_observed(&mut self) {
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
+        let shift = self.observers.release(sight);
+        self.act_on_shift(shift);
+    }
+
+    fn act_on_shift(&mut self, shift: Shift) {
+        if let Some(quickest) = shift.quickest {
+            self.health.expect_contact(quickest);
+        }
+        if let Some(at) = shift.walk_at {
+            self.cx.timers.set_by(Timer::Walk, at);
+        }
+        for slot in shift.stopped {
+            self.stop_observing(slot);
+        }
+        for (slot, lived) in shift.started {
+            self.start_observing(slot, lived);
+        }
+    }
+
+    /// Starts observing a member. A new observer probes its subject at once: what it has not heard itself must not
+    /// count as heard, and an orphan of a mass failure must not be forgiven a whole timeout once more. A member that
+    /// `lived` at a certain time, because nobody accused it until then, is not forgiven more than that.
+    fn start_observing(&mut self, slot: Slot, lived: Option<Time>) {
+        let entry = self.view.entry(slot);
+        let is_new = entry.peer.session.is_none() && entry.peer.last_sign() == self.cx.now;
+        if !is_new && entry.record.status == Status::Up {
+            let demanded = entry.demanded_silence(self.cx.now);
+            // A time long ago says nothing of this silence.
+            let lived = lived.filter(|lived| self.cx.now.since(*lived) <= demanded * 5 / 4);
+            let probed_at_once = lived.unwrap_or(self.cx.now - probe_after(demanded));
+            self.view.peer_mut(slot).lived_at(probed_at_once);
+        }
+        self.watch(slot);
+        self.plan_link(slot);
+    }
+
+    fn stop_observing(&mut self, slot: Slot) {
+        if self.view.get(slot).is_some() {
+            let run = self.view.record(slot).run;
+            self.cx.timers.cancel(Timer::Heartbeat(run));
+            self.detector.inquiries.forget(run);
+            self.watch(slot);
+            self.plan_link(slot);
+        }
+    }
+
+    /// Makes a step past doubted members due, since there may be a new doubt about a member, or an old one may be over.
+    pub(crate) fn doubts_changed(&mut self, slot: Slot) {
+        if !self.observers.observes(slot) {
+            // Most members of a large cluster.
+            return;
+        }
+        if let Some(at) = self.observers.step_at(self.cx.now, slot, self.walk_pause()) {
+            self.cx.timers.set_by(Timer::Walk, at);
+        }
+    }
+
+    /// Takes the next step past doubted members, and asks those that it comes to; behind a process that died by a link, too,
+    /// which a dead process refuses at once.
+    pub(crate) fn walk(&mut self) {
+        let (doubted, pause) = (self.doubted(), self.walk_pause());
+        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
+        let Walked { shift, asked } = self.observers.walk(sight, doubted, pause, |run| self.crashes.is_in_vain(run));
+        self.act_on_shift(shift);
+        for (slot, is_behind_crashed) in asked {
+            if self.detector.inquiries.probed(self.view.record(slot).run) == 0 {
+                self.out().probe(slot);
+            }
+            if is_behind_crashed {
+                self.look_for_crash(slot);
+            }
+        }
+    }
+
+    /// Returns the time that passed members have to answer.
+    fn walk_pause(&self) -> Duration {
+        let rtts = self.observers.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt());
+        let rtt = rtts.max().unwrap_or_default();
+        self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+    }
+
+    /// Returns the members that are Suspect, or were asked in vain until their time was over.
+    fn doubted(&self) -> BTreeSet<Slot> {
+        let suspected = self.view.counts()[Status::Suspect.index()] > 0;
+        let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
+        let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
+        let slot_of = |run| self.view.slot_of_run(run);
+        let is_silent = |slot: &Slot| self.grounds().threshold(*slot).is_some_and(|threshold| threshold <= self.cx.now);
+        let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
+        let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
+        let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
+        suspects.chain(silent).filter(is_live).collect()
     }
 }

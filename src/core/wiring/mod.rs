@@ -2,36 +2,28 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | the way in: inputs, timers and commands, each to the machine that takes it | `inputs` |
-//! | a packet: whose it is, whether it counts; its messages; what goes back | `receiving`, `dispatching`, `answering` |
-//! | a change of the table of members, and everything that follows | `merging`, `settling` |
+//! | the outside: inputs, deadlines and commands, each to the machine that takes it; questions | `inputs` |
+//! | a packet: whose it is, whether it counts, what goes back | `receiving` |
+//! | its messages: who may say what, and who takes it | `dispatching` |
+//! | a change of the table of members, and everything that follows | `merging` |
 //! | this node's own record: refuting, moving, leaving, removing others | `myself` |
 //! | coming in and letting others in; introductions; the lost | `entering` |
-//! | neighbours, silence, broken links | `observing`, `judging`, `crashing` |
-//! | connections, and bootstrap links | `linking`, `bootstrapping` |
-//! | gossip, broadcasts and direct messages, news about leases | `spreading`, `messaging` |
+//! | silence, signs of life, broken links | `judging` |
+//! | connections, and the ways around what does not pass | `linking` |
+//! | gossip, broadcasts and direct messages, news about leases | `spreading` |
 //! | leaders | `leading` |
-//! | the looks that drivers take; how much is kept | `look`, `sizes` |
 //!
-//! Invariant: a change of the table is made in `merging` and settled in `settling`, at once and in one order.
+//! Invariant: a change of the table is made and settled in `merging`, at once and in one order.
 
-mod answering;
-mod bootstrapping;
-mod crashing;
 mod dispatching;
 mod entering;
 mod inputs;
 mod judging;
 mod leading;
 mod linking;
-mod look;
-mod merging;
-mod messaging;
+pub(crate) mod merging;
 mod myself;
-mod observing;
 mod receiving;
-pub(crate) mod settling;
-mod sizes;
 mod spreading;
 
-pub use sizes::Sizes;
+pub use inputs::Sizes;

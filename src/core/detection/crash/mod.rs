@@ -29,7 +29,7 @@
 //! | idea | file |
 //! |---|---|
 //! | the cases, the evidence, the verdict: a machine of its own | `machine` |
-//! | the steps that are taken for it | `crashing`, which wires it |
+//! | the steps that are taken for it | `wiring::judging` |
 //!
 //! Must not know: how links are opened, or how packets find their way.
 
