@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Detector, DetectorStep, Grounds, LocalHealth};
 use crate::limits::MIN_PAUSE;
 use crate::member::{LeaveReason, Record, Run, Status};
-use crate::observers::{Observers, Sight};
+use crate::observers::{Observers, Basis};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::{Peer, Slot, View};
@@ -33,7 +33,7 @@ impl World {
             view.insert(Arc::clone(&record), record.hash(), Peer::new(Time::ORIGIN));
         }
         let mut observers = Observers::new(4, 1);
-        _ = observers.place_anew(Sight { now: Time::ORIGIN, view: &view, is_up: true }, IT);
+        _ = observers.place_anew(Basis { now: Time::ORIGIN, view: &view, is_up: true }, IT);
         let (health, detector) =
             (LocalHealth::new(Time::ORIGIN), Detector::new(crate::random::stream(1, crate::random::Stream::Detector)));
         Self { view, observers, settings: Settings::default(), health, detector, now: Time::ORIGIN }

@@ -26,5 +26,5 @@ mod rings;
 mod tests;
 mod walk;
 
-pub(crate) use graph::{Observers, Shift, Sight};
+pub(crate) use graph::{Basis, Observers, Shift};
 pub(crate) use walk::Walked;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Observers, Shift, Sight};
+use super::{Basis, Observers, Shift};
 use crate::limits::{KEEP_AFTER, KEEP_FOR, RECENT_MEMBER_WATCH};
 use crate::member::{NodeId, Record, Run, Status};
 use crate::time::Time;
@@ -45,21 +45,21 @@ impl World {
         world
     }
 
-    fn with(&mut self, step: impl FnOnce(&mut Observers, Sight<'_>) -> Shift) -> Shift {
-        let sight = Sight { now: self.now, view: &self.view, is_up: self.is_up };
-        step(&mut self.observers, sight)
+    fn with(&mut self, step: impl FnOnce(&mut Observers, Basis<'_>) -> Shift) -> Shift {
+        let basis = Basis { now: self.now, view: &self.view, is_up: self.is_up };
+        step(&mut self.observers, basis)
     }
 
     fn come(&mut self, nth: usize) -> Shift {
         let record = named(nth, Status::Up);
         let slot = self.view.insert(Arc::clone(&record), record.hash(), Peer::new(self.now));
-        self.with(|observers, sight| observers.place_anew(sight, slot))
+        self.with(|observers, basis| observers.place_anew(basis, slot))
     }
 
     fn becomes(&mut self, slot: Slot, status: Status) -> Shift {
         let record = Arc::new(self.view.record(slot).with_status(status));
         self.view.replace(slot, Arc::clone(&record), record.hash(), None);
-        self.with(|observers, sight| observers.place_anew(sight, slot))
+        self.with(|observers, basis| observers.place_anew(basis, slot))
     }
 
     fn observed(&self) -> BTreeSet<Slot> {
@@ -137,10 +137,10 @@ fn displaced_neighbours_go_at_once_when_their_successors_have_links() {
     let on_rings: BTreeSet<Slot> = world.observers.nearest().collect();
     assert!(world.observed().len() > on_rings.len());
     world.now = world.now + Duration::from_secs(2);
-    let waits = world.with(|observers, sight| observers.review(sight, |_| false));
+    let waits = world.with(|observers, basis| observers.review(basis, |_| false));
     assert!(waits.started.is_empty() && waits.stopped.is_empty());
     world.now = world.now + Duration::from_secs(2);
-    let let_go = world.with(|observers, sight| observers.review(sight, |_| true));
+    let let_go = world.with(|observers, basis| observers.review(basis, |_| true));
     assert!(!let_go.stopped.is_empty() && let_go.started.is_empty());
     assert_eq!(world.observed(), on_rings);
 }
@@ -149,7 +149,7 @@ fn displaced_neighbours_go_at_once_when_their_successors_have_links() {
 fn who_was_brought_in_is_observed_for_a_while_wherever_it_is_on_the_rings() {
     let mut world = World::new(60);
     let far = (1..=60).find(|slot| !world.observers.observes(*slot)).expect("most are far");
-    let shift = world.with(|observers, sight| observers.observe_besides(sight, far));
+    let shift = world.with(|observers, basis| observers.observe_besides(basis, far));
     assert_eq!(shift.started, [(far, None)]);
     assert!(world.observers.is_brought_in(far) && !world.observers.gossip_peers().contains(&far));
     assert!(!world.observers.would_have_heard(world.now + KEEP_FOR, far, Duration::ZERO), "it need not observe us");
@@ -166,8 +166,8 @@ fn a_doubted_neighbour_is_walked_past_and_those_behind_it_are_asked_once() {
     let pause = Duration::from_millis(100);
     assert_eq!(world.observers.step_at(world.now, 0, pause), None, "nobody that is observed");
     let walk = |world: &mut World, doubted: &BTreeSet<Slot>| {
-        let sight = Sight { now: world.now, view: &world.view, is_up: world.is_up };
-        world.observers.walk(sight, doubted.clone(), pause, |_| true)
+        let basis = Basis { now: world.now, view: &world.view, is_up: world.is_up };
+        world.observers.walk(basis, doubted.clone(), pause, |_| true)
     };
     let first = walk(&mut world, &doubted);
     let asked: BTreeSet<Slot> = first.asked.iter().map(|(slot, _)| *slot).collect();

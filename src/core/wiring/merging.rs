@@ -38,7 +38,7 @@ use crate::membership::accusation::{
     tell_accused,
 };
 use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
-use crate::observers::{Shift, Sight, Walked};
+use crate::observers::{Basis, Shift, Walked};
 use crate::packet::News;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -498,16 +498,16 @@ fn is_up(record: Option<&Record>) -> bool {
 impl Core {
     /// Finds this node's place in the graph again, since a member's liveness may have changed.
     pub(crate) fn reobserve(&mut self, slot: Slot) {
-        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let shift = self.observers.place_anew(sight, slot);
+        let basis = Basis::of(&self.cx, &self.view);
+        let shift = self.observers.place_anew(basis, slot);
         self.act_on_shift(shift);
     }
 
     /// Begins to observe a member that this node brought in, or that brought it in.
     pub(crate) fn observe_besides(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) else { return };
-        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let shift = self.observers.observe_besides(sight, slot);
+        let basis = Basis::of(&self.cx, &self.view);
+        let shift = self.observers.observe_besides(basis, slot);
         self.act_on_shift(shift);
     }
 
@@ -516,15 +516,15 @@ impl Core {
         if !self.observers.is_review_due(self.cx.now) {
             return;
         }
-        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let shift = self.observers.review(sight, |run| self.paths.links.open(run).is_some());
+        let basis = Basis::of(&self.cx, &self.view);
+        let shift = self.observers.review(basis, |run| self.paths.links.open(run).is_some());
         self.act_on_shift(shift);
     }
 
     /// Lets go the members that were observed besides for long enough.
     pub(crate) fn release_observed(&mut self) {
-        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let shift = self.observers.release(sight);
+        let basis = Basis::of(&self.cx, &self.view);
+        let shift = self.observers.release(basis);
         self.act_on_shift(shift);
     }
 
@@ -585,8 +585,8 @@ impl Core {
     /// which a dead process refuses at once.
     pub(crate) fn walk(&mut self) {
         let (doubted, pause) = (self.doubted(), self.walk_pause());
-        let sight = Sight { now: self.cx.now, view: &self.view, is_up: self.cx.phase.is_up() };
-        let Walked { shift, asked } = self.observers.walk(sight, doubted, pause, |run| self.crashes.is_in_vain(run));
+        let basis = Basis::of(&self.cx, &self.view);
+        let Walked { shift, asked } = self.observers.walk(basis, doubted, pause, |run| self.crashes.is_in_vain(run));
         self.act_on_shift(shift);
         for (slot, is_behind_crashed) in asked {
             if self.detector.inquiries.probed(self.view.record(slot).run) == 0 {
