@@ -12,7 +12,7 @@
 //! [`Core`] is its machines. A machine owns its state and knows no other one: it is lent what it judges by, and says what follows
 //! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), the *grounds*
 //! (looking alone) and the *outbox* (composing packets and sending them). What happens between machines is in `wiring/`, the one
-//! place that extends [`Core`].
+//! place that extends [`Core`], but for tests.
 //!
 //! | machine | in |
 //! |---|---|
@@ -32,6 +32,7 @@
 //! | the table of members, and what this node alone knows of each | `view/` |
 //! | names, records, and how two records merge | `member/` |
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
+//! | what scenarios (`tests/`) ask and bring about beyond the two doors, with the feature `testing` | `testing` |
 //! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
 //! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
@@ -84,7 +85,13 @@ pub mod wire;
 mod wiring;
 
 #[cfg(test)]
-mod tests;
+mod internals;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+// What tests inside share with those outside names the crate as these do.
+#[cfg(test)]
+extern crate self as headcount_core;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Detector, DetectorStep, Grounds, LocalHealth};
 use crate::limits::MIN_PAUSE;
 use crate::member::{LeaveReason, Record, Run, Status};
-use crate::observers::{Observers, Basis};
+use crate::observers::{Basis, Observers};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::{Peer, Slot, View};

@@ -248,20 +248,7 @@ pub fn canonical(address: SocketAddr) -> SocketAddr {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn record(id: &str, incarnation: u64, status: Status) -> Record {
-        Record {
-            id: NodeId::new(id).expect("a good name"),
-            run: Run(7),
-            incarnation,
-            status,
-            address: "10.0.0.1:7117".parse().expect("an address"),
-            api_address: None,
-            tags: Tags::default(),
-            timing: crate::settings::Settings::default().timing().expect("the default"),
-            version: "0.1.0".into(),
-            protocol: ProtocolRange::OURS,
-        }
-    }
+    pub(crate) use crate::testing::record;
 
     #[test]
     fn a_higher_incarnation_beats_any_status() {

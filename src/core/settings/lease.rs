@@ -51,7 +51,7 @@ impl LeaseTiming {
     }
 
     /// Returns the time over which voters spread their first attempts, so that they seldom stand at once.
-    pub(crate) fn spread(self) -> Duration {
+    pub fn spread(self) -> Duration {
         (self.lease_duration / 40).clamp(Duration::from_millis(50), Duration::from_millis(500))
     }
 

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::net::{Net, ms};
 use super::speaker::{Speaker, about, old_cluster, update};
-use crate::counters::DropReason;
-use crate::limits::MAX_DAMPING;
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
+use headcount_core::limits::MAX_DAMPING;
+use headcount_core::{ChangeKind, DropReason, Profile, Status};
 
 /// The last ones of these lie.
 const MEMBERS: usize = 20;

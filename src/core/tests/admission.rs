@@ -5,12 +5,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, ms};
-use crate::io::{CoreInit, Input};
-use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::member::tests::record;
-use crate::member::{Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use headcount_core::testing::record;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::{CoreInit, Input, Profile, Run, Status};
 
 /// Joins as an attacker does: brings the cookie, and does not pull unless told to.
 struct Speaker {

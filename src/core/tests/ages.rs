@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::io::Command;
-use crate::member::{LeaveReason, Status};
-use crate::settings::Profile;
+use headcount_core::{Command, LeaveReason, Profile, Status};
 
 /// Tolerance of a told age: it may be older by the time that it travels and by rounding, and as much younger.
 const TOLERANCE: Duration = Duration::from_millis(50);

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use super::codec::one_of_each;
-use super::leadership;
-use super::messages::say;
+use super::electing;
 use super::net::{Net, address, ms};
+use super::saying::say;
 use super::speaker::Speaker;
-use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
-use crate::member::{Record, Status};
-use crate::settings::Profile;
-use crate::wire::{Message, Nonce, Span, Update};
+use headcount_core::limits::{LEADER_ANSWER_INTERVAL, MAX_WANTS};
+use headcount_core::wire::{Message, Nonce, Span, Update};
+use headcount_core::{Profile, Record, Status};
 
 /// The time after which nothing is said any more because of one message.
 const SOON: Duration = Duration::from_secs(2);
@@ -40,13 +39,12 @@ impl Pair {
             net.run(Duration::from_secs(13));
             return net;
         }
-        let mut net = leadership::cluster(3, 3);
+        let mut net = electing::cluster(3, 3);
         net.run(Duration::from_secs(10));
         if self == Pair::Unproven {
-            for (here, there) in [(0, "n1"), (1, "n0")] {
-                let view = &mut net.nodes[here].core.view;
-                let slot = view.slot_of(there).expect("listed");
-                view.peer_mut(slot).unprove();
+            for (here, there) in [(0, 1), (1, 0)] {
+                let run = net.nodes[there].core.me().run;
+                net.nodes[here].core.set_proven(run, false);
             }
         }
         net
@@ -56,7 +54,7 @@ impl Pair {
 /// Fills a message with what the receiver can answer: names and runs that it knows, and nonces that it gave.
 fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
     let (speaker, receiver) = (&net.nodes[from].core, &net.nodes[to].core);
-    let nonce = receiver.packets.prover.nonce(address(from), net.now);
+    let nonce = receiver.nonce(address(from), net.now);
     let third = net.nodes.last().expect("nodes").core.me().run;
     match message {
         Message::Ack { .. } => Message::Ack { nonce },
@@ -71,7 +69,7 @@ fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
         }
         Message::Join { .. } => {
             let record = speaker.me().with_status(Status::Joining);
-            let cookie = receiver.packets.prover.cookie(address(from), record.run, net.now);
+            let cookie = receiver.cookie(address(from), record.run, net.now);
             Message::Join { nonce: Nonce(7), record, cookie: Some(cookie) }
         }
         Message::Pull { pages, .. } => Message::Pull { after: None, pages },
@@ -179,7 +177,7 @@ fn whatever_two_cores_say_to_each_other_is_answered_and_then_all_is_quiet() {
 
 #[test]
 fn all_that_two_cores_say_to_each_other_at_one_moment_takes_few_packets() {
-    let mut net = leadership::cluster(3, 3);
+    let mut net = electing::cluster(3, 3);
     net.run(Duration::from_secs(10));
     let before = sent(&net);
     for message in one_of_each() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::*;
+use headcount_core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time in which everybody knows where everybody is, after the last one noticed that it is elsewhere.

@@ -1,11 +1,11 @@
 //! What members are told of the leader.
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::Net;
 use super::speaker::Speaker;
-use crate::counters::DropReason;
-use crate::election::Term;
-use crate::wire::{LeaderClaim, LeaderRenewal, Message};
+use headcount_core::DropReason;
+use headcount_core::election::Term;
+use headcount_core::wire::{LeaderClaim, LeaderRenewal, Message};
 
 /// Returns the claim that is true: the word of this leader.
 pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {

@@ -6,21 +6,19 @@ use proptest::prelude::*;
 
 use super::merging::any_status;
 use super::net::{Net, address, id};
-use crate::counters::DropReason;
-use crate::election::{
+use headcount_core::election::{
     Body, ChangeError, Claim, Delta, Descent, Digest, ElectionMessage, Electorate, ElectorateReport, Identity, Lineage,
     Renewal, Roster, Term, Unchanged, ViewRef, Voter, VoterChange,
 };
-use crate::envelope::{MessageId, Payload, Topic};
-use crate::io::Input;
-use crate::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
-use crate::member::tests::record;
-use crate::member::{DetectionMethod, NodeId, ProtocolRange, Record, Run, Status, Tags};
-use crate::settings::Profile;
-use crate::wire::{
+use headcount_core::limits::{MAX_FRAME_BYTES, MAX_MESSAGES_PER_PACKET, MAX_PAYLOAD_BYTES, MAX_SPANS};
+use headcount_core::testing::record;
+use headcount_core::wire::{
     Broadcast, Candidacy, Candidate, ChangeVoters, Confirmation, DirectMessage, Echo, Header, Heartbeat, LeaderClaim,
     LeaderRenewal, LeaseUpdate, Message, Nonce, Note, Packet, PacketBuilder, PacketError, Purpose, Refusal, Seeking,
     Span, Update, ViewPart, VoterRequest, VotersChanged, WantView,
+};
+use headcount_core::{
+    DetectionMethod, DropReason, Input, NodeId, Payload, Profile, ProtocolRange, Record, Run, Status, Tags, Topic,
 };
 
 fn header() -> Header {
@@ -210,6 +208,9 @@ pub(super) fn one_of_each() -> Vec<Message> {
     ]
 }
 
+/// The highest number that a message has, of either kind.
+const MAX_NUMBER: u64 = u64::MAX / 4;
+
 #[test]
 fn the_bytes_of_every_message_are_golden() {
     let golden = include_str!("golden.txt");
@@ -367,7 +368,7 @@ fn the_largest_payload_fits_into_a_frame_and_round_trips() {
     for length in [127, 128, 16_383, 16_384, MAX_PAYLOAD_BYTES] {
         let payload = Payload::new(&payload[..length]).expect("not larger");
         let topic = topic(&"t".repeat(Topic::MAX_BYTES));
-        let broadcast = Broadcast { run: Run(9), number: MessageId::MAX_NUMBER, age_ms: 10_000, topic, payload };
+        let broadcast = Broadcast { run: Run(9), number: MAX_NUMBER, age_ms: 10_000, topic, payload };
         let message = Message::Broadcast(Box::new(broadcast));
         let mut packet = PacketBuilder::new(&header(), MAX_FRAME_BYTES);
         assert!(packet.push(&Message::Reply) && packet.push(&message) && packet.push(&Message::Reply), "{length}");
@@ -383,7 +384,7 @@ fn numbers_and_spans_out_of_bounds_are_malformed() {
     reject(Message::HaveBroadcasts(Vec::new()));
     reject(Message::WantBroadcasts(vec![span(1, 1); MAX_SPANS + 1]));
     assert!(Packet::decode(&encode(&[Message::WantBroadcasts(vec![span(1, 1); MAX_SPANS])])).is_ok());
-    for wrong in [span(0, 1), span(2, 1), span(1, MessageId::MAX_NUMBER + 1)] {
+    for wrong in [span(0, 1), span(2, 1), span(1, MAX_NUMBER + 1)] {
         reject(Message::HaveBroadcasts(vec![wrong]));
     }
     reject(Message::Receipt { number: 0 });
@@ -482,14 +483,11 @@ fn ten_thousand_random_and_mutated_datagrams_in_a_members_name_stop_nobody() {
     let run = net.nodes[1].core.me().run;
     let received = net.nodes[0].core.counters().updates_received;
     for i in 0..10_000usize {
-        net.nodes[1].core.packets.sequence += 1;
-        let sequence = net.nodes[1].core.packets.sequence;
-        let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint: 0 };
+        let header = Header { fingerprint: 0, ..net.nodes[1].core.next_header() };
         let bytes = anything(&mut rng, i, &header);
         // Whatever number a mutated one had.
-        let view = &mut net.nodes[0].core.view;
-        if let Some(slot) = view.slot_of_run(run) {
-            view.peer_mut(slot).count_from(sequence);
+        if net.nodes[0].core.knows(run) {
+            net.nodes[0].core.count_from(run, header.sequence);
         }
         net.input(0, Input::Packet { from: address(1), bytes: &bytes });
         net.run(std::time::Duration::from_millis(1));

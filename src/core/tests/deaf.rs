@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::io::Notice;
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
+use headcount_core::{ChangeKind, Notice, Profile, Status};
 
 fn cluster(profile: Profile, n: usize) -> Net {
     let mut net = Net::cluster(profile, n);

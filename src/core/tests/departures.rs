@@ -1,9 +1,7 @@
 //! Departures from a cluster in which everybody has just come: they are known as such everywhere.
 
 use super::net::{Net, ms};
-use crate::io::Command;
-use crate::member::{ChangeKind, LeaveReason};
-use crate::settings::Profile;
+use headcount_core::{ChangeKind, Command, LeaveReason, Profile};
 
 /// Returns a cluster whose nodes came one after the other: to the first ones most others are newcomers.
 fn built_slowly(n: usize, are_linked: bool) -> Net {

@@ -1,15 +1,12 @@
 use std::time::Duration;
 
-use super::limits::{Alone, member};
+use super::alone::{Alone, member};
 use super::net::{Net, id, ms};
-use crate::io::{Input, Notice, Output};
-use crate::member::{ChangeKind, DetectionMethod, Status};
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{Message, Packet};
+use headcount_core::wire::{Message, Packet};
+use headcount_core::{ChangeKind, DetectionMethod, Input, Notice, Output, Profile, Status, Time};
 
 fn when(net: &Net, observer: usize, name: &str, kind: ChangeKind) -> Time {
-    let about = |change: &&(Time, crate::Change)| change.1.record.id == *name && change.1.kind == kind;
+    let about = |change: &&(Time, headcount_core::Change)| change.1.record.id == *name && change.1.kind == kind;
     let found: Vec<_> = net.nodes[observer].changes.iter().filter(about).collect();
     assert_eq!(found.len(), 1, "exactly one {kind:?} of {name} at {observer}: {found:?}");
     found[0].0
@@ -68,7 +65,7 @@ fn a_member_that_was_never_heard_is_judged_from_the_moment_it_was_added() {
     assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
     net.run(net.settings.down_timeout + ms(500));
     assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
-    let is_down = |change: &crate::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
+    let is_down = |change: &headcount_core::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
     let mut about = net.nodes[2].changes.iter().filter(|(_, change)| change.record.id == *"mute" && is_down(change));
     let down = about.next().expect("judged by who never heard it").0.since(added);
     let timeout = net.settings.down_timeout;
@@ -165,12 +162,11 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
     alone.told_of(0..1, Status::Up);
     let subject = member(0, Status::Up);
     // It echoed once: what goes to unproven addresses is bounded by itself.
-    let slot = alone.core.view.slot_of(subject.id.as_str()).expect("told of");
-    alone.core.view.peer_mut(slot).prove();
+    alone.core.set_proven(subject.run, true);
     let is_suspect = |alone: &Alone| alone.core.record(&subject.id).map(|held| held.status) == Some(Status::Suspect);
-    alone.now = alone.now + alone.core.cx.settings.suspect_timeout * 11 / 10;
+    alone.now = alone.now + alone.settings.suspect_timeout * 11 / 10;
     let began = alone.now;
-    alone.core.handle(alone.now, Input::Worked(alone.core.cx.settings.suspect_timeout * 2));
+    alone.core.handle(alone.now, Input::Worked(alone.settings.suspect_timeout * 2));
     let mut probes = 0;
     while !is_suspect(&alone) {
         alone.core.handle(alone.now, Input::Tick);
@@ -181,7 +177,7 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
             probes += usize::from(to == subject.address && messages.iter().any(is_probe));
         }
         alone.now = alone.now.max(alone.core.next_deadline().expect("it runs"));
-        assert!(alone.now.since(began) < alone.core.cx.settings.suspect_timeout, "it is found out");
+        assert!(alone.now.since(began) < alone.settings.suspect_timeout, "it is found out");
     }
     assert!(probes >= 3, "{probes}");
     assert_eq!(alone.core.counters().pauses, 0);

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::limits::BOOTSTRAP_ONE_IN;
-use crate::*;
+use headcount_core::limits::BOOTSTRAP_ONE_IN;
+use headcount_core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -262,8 +262,8 @@ fn each_of_two_missing_seeds_gets_a_bootstrap_link_in_its_turn() {
 }
 
 #[test]
-fn accepted_bootstrap_links_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
-    use crate::limits::{BOOTSTRAP_LIFE, MAX_BOOTSTRAP_LINKS};
+fn accepted_calls_are_bounded_and_the_oldest_gives_way_once_it_has_lasted() {
+    use headcount_core::limits::{BOOTSTRAP_LIFE, MAX_BOOTSTRAP_LINKS};
     let mut net = Net::linked(Profile::Local, 2);
     let question = {
         let mut stranger = Net::new(Profile::Local);
@@ -288,9 +288,9 @@ fn accepted_bootstrap_links_are_bounded_and_the_oldest_gives_way_once_it_has_las
     assert_eq!(closed_by(&mut net, most + 1), [link(most + 1)], "the others are amid their questions");
     net.run(BOOTSTRAP_LIFE / 4);
     assert_eq!(closed_by(&mut net, most + 2).len(), 1, "one has lasted");
-    assert_eq!(net.nodes[0].core.paths.bootstrap.len(), MAX_BOOTSTRAP_LINKS);
+    assert_eq!(net.nodes[0].core.bootstrap_links(), MAX_BOOTSTRAP_LINKS);
     net.run(BOOTSTRAP_LIFE + SECOND);
-    assert_eq!(net.nodes[0].core.paths.bootstrap.len(), 0, "they end by themselves");
+    assert_eq!(net.nodes[0].core.bootstrap_links(), 0, "they end by themselves");
 }
 
 fn is_told_of_blocked_datagrams(node: &Node) -> bool {

@@ -4,12 +4,19 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::counters::DropReason;
-use crate::envelope::{MessageId, Payload, Topic};
-use crate::io::{Command, CommandError, OutOfBandBroadcast, Reply};
-use crate::limits::{BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_OUT_OF_BAND_BLOCKS, OUT_OF_BAND_MEMORY};
-use crate::member::{NodeId, Run, Status};
-use crate::settings::Profile;
+use headcount_core::limits::{BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_OUT_OF_BAND_BLOCKS, OUT_OF_BAND_MEMORY};
+use headcount_core::{
+    Command, CommandError, DropReason, MessageId, NodeId, OutOfBandBroadcast, Payload, Profile, Reply, Run, Status,
+    Topic,
+};
+
+/// The highest number that a message has, of either kind.
+const MAX_NUMBER: u64 = u64::MAX / 4;
+
+/// Returns the id of an origin's nth broadcast.
+const fn broadcast(run: Run, number: u64) -> MessageId {
+    MessageId { run, sequence: number * 2 }
+}
 
 /// A process that nobody has in view.
 const STRANGER: Run = Run(0xbad);
@@ -26,7 +33,7 @@ fn bring(net: &mut Net, node: usize, direct: OutOfBandBroadcast) -> Reply {
 }
 
 fn bring_number(net: &mut Net, node: usize, run: Run, number: u64) -> Reply {
-    bring(net, node, direct(MessageId::broadcast(run, number), None, Duration::ZERO))
+    bring(net, node, direct(broadcast(run, number), None, Duration::ZERO))
 }
 
 fn say(net: &mut Net, node: usize) {
@@ -57,14 +64,14 @@ fn whichever_way_comes_first_is_delivered_and_the_other_is_a_duplicate() {
     say(&mut net, 0);
     assert_eq!(bring_number(&mut net, 1, run, 1), NEW);
     net.run(Duration::from_secs(2));
-    assert_eq!(heard(&net, 1), [MessageId::broadcast(run, 1)]);
+    assert_eq!(heard(&net, 1), [broadcast(run, 1)]);
     assert_eq!(net.nodes[1].messages[0].1.from, id("n0"), "the view knows whose run it is");
     // In packets first.
     say(&mut net, 0);
     net.run(Duration::from_secs(2));
     assert_eq!(bring_number(&mut net, 1, run, 2), KNOWN);
     assert_eq!(bring_number(&mut net, 1, run, 1), KNOWN, "a second call");
-    assert_eq!(heard(&net, 1), [1, 2].map(|number| MessageId::broadcast(run, number)));
+    assert_eq!(heard(&net, 1), [1, 2].map(|number| broadcast(run, number)));
     assert!(net.nodes[1].core.counters().messages.duplicate >= 3);
     assert_sums(&net);
 }
@@ -81,7 +88,7 @@ fn a_call_is_not_sent_on_and_a_copy_in_packets_that_comes_after_it_is() {
     assert_eq!(bring_number(&mut net, 1, run, 1), NEW);
     say(&mut net, 0);
     net.run(Duration::from_secs(3));
-    assert_eq!(heard(&net, 2), [MessageId::broadcast(run, 1)]);
+    assert_eq!(heard(&net, 2), [broadcast(run, 1)]);
     assert_eq!(heard(&net, 1).len(), 2);
     assert_sums(&net);
 }
@@ -89,7 +96,7 @@ fn a_call_is_not_sent_on_and_a_copy_in_packets_that_comes_after_it_is() {
 #[test]
 fn who_is_in_nobodys_view_is_heard_by_calls_under_the_name_that_it_gives() {
     let mut net = Net::cluster(Profile::Local, 2);
-    let number = |number| MessageId::broadcast(STRANGER, number);
+    let number = |number| broadcast(STRANGER, number);
     assert_eq!(bring(&mut net, 1, direct(number(1), Some(id("far")), ms(20))), NEW);
     assert_eq!(bring(&mut net, 1, direct(number(2), None, ms(20))), NEW);
     let names: Vec<_> = net.nodes[1].messages.iter().map(|(_, message)| message.from.to_string()).collect();
@@ -101,10 +108,10 @@ fn who_is_in_nobodys_view_is_heard_by_calls_under_the_name_that_it_gives() {
 fn nobody_is_called_as_another_member_is_or_as_the_node_itself() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[0].core.me().run;
-    let first = MessageId::broadcast(run, 1);
+    let first = broadcast(run, 1);
     let forged = bring(&mut net, 1, direct(first, Some(id("n2")), Duration::ZERO));
     assert_eq!(forged, Reply::Refused(CommandError::OtherOrigin { id: first, node: id("n2") }));
-    let strange = MessageId::broadcast(STRANGER, 1);
+    let strange = broadcast(STRANGER, 1);
     let forged = bring(&mut net, 1, direct(strange, Some(id("n1")), Duration::ZERO));
     assert_eq!(forged, Reply::Refused(CommandError::OtherOrigin { id: strange, node: id("n1") }));
     assert_eq!(net.nodes[1].core.counters().dropped(DropReason::Claimed), 2);
@@ -118,15 +125,15 @@ fn nobody_is_called_as_another_member_is_or_as_the_node_itself() {
 #[test]
 fn what_has_no_number_of_a_broadcast_is_refused() {
     let mut net = Net::cluster(Profile::Local, 1);
-    let too_large = MessageId { run: STRANGER, sequence: (MessageId::MAX_NUMBER + 1) * 2 };
+    let too_large = MessageId { run: STRANGER, sequence: (MAX_NUMBER + 1) * 2 };
     let last = MessageId { run: STRANGER, sequence: u64::MAX - 1 };
-    for id in [MessageId::broadcast(STRANGER, 0), MessageId::direct(STRANGER, 1), too_large, last] {
+    for id in [broadcast(STRANGER, 0), MessageId { run: STRANGER, sequence: 3 }, too_large, last] {
         assert_eq!(
             bring(&mut net, 0, direct(id, None, Duration::ZERO)),
             Reply::Refused(CommandError::NoBroadcast { id })
         );
     }
-    assert_eq!(bring_number(&mut net, 0, STRANGER, MessageId::MAX_NUMBER), NEW);
+    assert_eq!(bring_number(&mut net, 0, STRANGER, MAX_NUMBER), NEW);
     assert_sums(&net);
 }
 
@@ -134,7 +141,7 @@ fn what_has_no_number_of_a_broadcast_is_refused() {
 fn what_is_too_old_is_a_duplicate_and_what_was_said_before_this_process_is_not_for_it() {
     let mut net = Net::cluster(Profile::Local, 2);
     net.run(BROADCAST_LIFE);
-    let number = |number| MessageId::broadcast(STRANGER, number);
+    let number = |number| broadcast(STRANGER, number);
     assert_eq!(bring(&mut net, 1, direct(number(1), None, BROADCAST_LIFE + ms(1))), KNOWN);
     assert_eq!(bring(&mut net, 1, direct(number(2), None, BROADCAST_LIFE)), NEW);
     let newcomer = net.add("late", 9, &[0]);
@@ -183,7 +190,7 @@ fn all_calls_together_have_the_allowance_of_one_member() {
     let payload = Payload::new(&vec![0; 65_536]).expect("the largest");
     for number in 1..=most as u64 {
         // However many runs are named.
-        let id = MessageId::broadcast(Run(0xbad + number % 7), number);
+        let id = broadcast(Run(0xbad + number % 7), number);
         assert_eq!(bring(&mut net, 1, OutOfBandBroadcast { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
     }
     assert_eq!(bring_number(&mut net, 1, STRANGER, 5_000), Reply::Refused(CommandError::Busy));

@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
-use crate::io::{Input, Notice, SelfDoubt};
-use crate::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
-use crate::member::{ChangeKind, DetectionMethod, Status};
-use crate::settings::Profile;
-use crate::time::Time;
+use headcount_core::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
+use headcount_core::{ChangeKind, DetectionMethod, Input, Notice, Profile, SelfDoubt, Status, Time};
 
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
 

@@ -4,42 +4,26 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::leadership::{SECOND, cluster, leader};
-use super::limits::{Alone, member};
+use super::alone::{Alone, member, sent};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, ms};
 use super::speaker::Speaker;
-use crate::io::{Input, Output};
-use crate::limits::{
-    CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES, MAX_NAME_QUESTIONS, MAX_PULL_RETRIES,
-    VIEW_PARTS, VIEW_PARTS_PER_SECOND,
-};
-use crate::member::tests::record;
-use crate::member::{NodeId, Record, Run, Status};
-use crate::packet::News;
-use crate::wire::{Message, Packet, WantView};
-
-/// Returns what a core sends now, message by message.
-fn sent(alone: &mut Alone) -> Vec<(SocketAddr, Message)> {
-    let mut sent = Vec::new();
-    while let Some(output) = alone.core.poll() {
-        if let Output::Transmit { to, bytes, .. } = output {
-            sent.extend(Packet::decode(&bytes).expect("decodes").messages.into_iter().map(|message| (to, message)));
-        }
-    }
-    sent
-}
+use headcount_core::limits::{MAX_NAME_QUESTIONS, MAX_PULL_RETRIES, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
+use headcount_core::testing::record;
+use headcount_core::wire::{Message, Packet, WantView};
+use headcount_core::{Input, NodeId, Record, Run, Status};
 
 #[test]
 fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_again() {
     let mut alone = Alone::with_teller();
     let mut holder = member(50, Status::Up);
-    alone.core.learn(News::told(holder.clone()), None);
+    alone.core.learn_of(holder.clone());
     sent(&mut alone);
     let newcomer = Record { run: Run(0x20_0050), address: address(50), incarnation: 6, ..member(50, Status::Joining) };
     assert!(matches!(alone.joins(&newcomer)[..], [Message::Wait { .. }]));
     // The first question went with that answer.
     let mut asked = 1;
-    let until = alone.now + alone.core.cx.settings.probe_timeout * (u32::from(MAX_NAME_QUESTIONS) + 10);
+    let until = alone.now + alone.settings.probe_timeout * (u32::from(MAX_NAME_QUESTIONS) + 10);
     while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
         alone.now = alone.now.max(deadline);
         alone.core.handle(alone.now, Input::Tick);
@@ -51,7 +35,7 @@ fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_
         if alone.core.record(&holder.id).is_some_and(|record| record.status != Status::Up) {
             // Others still hear it.
             holder.incarnation += 1;
-            alone.core.learn(News::told(holder.clone()), None);
+            alone.core.learn_of(holder.clone());
             sent(&mut alone);
         }
     }
@@ -59,30 +43,15 @@ fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_
 }
 
 #[test]
-fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(100_000..100_300, Status::Up);
-    // Two comparisons, each after as many tries in vain.
-    let tries = CATCH_UP_RETRY * (MAX_CATCH_UP_TRIES as u32 - 1);
-    assert!(CATCH_UP_AFTER[0] + tries <= CATCH_UP_AFTER[1]);
-    let over = CATCH_UP_AFTER[1] + tries;
-    let begun = alone.now;
-    alone.pass(over - ms(50));
-    assert!(alone.core.gossip.is_catching_up(), "it has a try left");
-    alone.pass(ms(100));
-    assert!(!alone.core.gossip.is_catching_up(), "after {:?}", alone.now.since(begun));
-}
-
-#[test]
 fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
     let mut net = Net::alone_with_a_large_view();
     let joiner = net.add("late", 1, &[0]);
-    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.joiner.transfer.is_some());
+    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.is_pulling());
     net.run(ms(5));
     net.sent = Some(Vec::new());
     net.kill(0);
     net.run(Duration::from_secs(30));
-    assert!(net.nodes[joiner].core.joiner.transfer.is_none());
+    assert!(!net.nodes[joiner].core.is_pulling());
     let mut asked: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
     for (from, _, bytes) in net.sent.take().expect("kept") {
         for message in Packet::decode(&bytes).expect("decodes").messages {
@@ -96,26 +65,6 @@ fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
 }
 
 #[test]
-fn so_many_nodes_are_told_at_once_of_a_candidate_that_comes_first() {
-    let mut alone = Alone::new(1);
-    let seeds =
-        (0..MAX_CANDIDATES_TOLD).map(|seed| vec![address(30_000 + 2 * seed), address(30_001 + 2 * seed)]).collect();
-    alone.core.handle(alone.now, Input::SeedAddresses(seeds));
-    sent(&mut alone);
-    for host in 0..MAX_CANDIDATES_TOLD + 10 {
-        alone.joins(&member(host, Status::Joining));
-    }
-    let core = &mut alone.core;
-    let waiting = core.sponsor.joiners.all_waiting();
-    core.joiner.tell_candidate(&mut outbox!(core), &core.reunion, &waiting);
-    let told = sent(&mut alone);
-    let count = |is: fn(&Message) -> bool| told.iter().filter(|(_, message)| is(message)).count();
-    assert_eq!(count(|message| matches!(message, Message::NotUp { .. })), MAX_CANDIDATES_TOLD, "of those that asked");
-    let asked = count(|message| matches!(message, Message::Join { .. }));
-    assert_eq!(asked, MAX_CANDIDATES_TOLD, "of those that are asked");
-}
-
-#[test]
 fn one_question_for_a_view_is_answered_by_so_many_parts() {
     let mut net = cluster(5, 3);
     let (first, _) = leader(&net);
@@ -124,7 +73,7 @@ fn one_question_for_a_view_is_answered_by_so_many_parts() {
         (record.run, record.address) = (Run(0xe_0000 + nth), address(1_000 + nth as usize));
         record.timing = net.settings.timing().expect("good settings");
         for node in 0..5 {
-            net.nodes[node].core.learn(News::told(record.clone()), None);
+            net.nodes[node].core.learn_of(record.clone());
             net.drain(node);
         }
     }

@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use super::leadership;
+use super::electing;
 use super::net::{Net, address, id, ms};
-use crate::io::{Command, Contacted, Reply};
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
+use headcount_core::{ChangeKind, Command, Contacted, Profile, Reply, Status};
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -231,7 +229,7 @@ fn a_newcomer_that_was_told_the_old_address_of_a_member_finds_it() {
 #[test]
 fn three_voters_of_which_two_moved_and_the_third_died_have_a_leader() {
     for exchanged in [false, true] {
-        let mut net = leadership::cluster(3, 3);
+        let mut net = electing::cluster(3, 3);
         net.run(Duration::from_secs(5));
         if exchanged {
             exchange(&mut net, &[1, 2]);
@@ -241,7 +239,7 @@ fn three_voters_of_which_two_moved_and_the_third_died_have_a_leader() {
         assert_converges(&mut net, "three voters");
         net.kill(0);
         net.run(Duration::from_secs(8));
-        leadership::leader(&net);
+        electing::leader(&net);
     }
 }
 

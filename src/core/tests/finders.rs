@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
+use super::electing::{SECOND, cluster};
 use super::hostile::{packet, send};
-use super::leadership::{SECOND, cluster};
 use super::net::{Net, address, id, ms};
 use super::speaker::mail;
-use crate::election::{Descent, ElectorateReport, Lineage, Term};
-use crate::io::Input;
-use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};
-use crate::member::tests::record;
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::election::{Descent, ElectorateReport, Lineage, Term};
+use headcount_core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};
+use headcount_core::testing::record;
+use headcount_core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::{Input, Profile, Record, Run, Status};
 
 /// A host where somebody is who finds others, and another one.
 const FINDER: usize = 40;

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::leadership::SECOND;
-use super::net::{Net, id, ms};
-use crate::member::{ChangeKind, Run};
-use crate::settings::Profile;
-use crate::time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use super::electing::SECOND;
+use super::net::{Net, id, ms};
+use headcount_core::{ChangeKind, Profile, Run, Time};
 
 /// Returns true if any node that runs holds a record of this run.
 fn is_held(net: &Net, name: &str, run: Run) -> bool {

@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use super::speaker::Speaker;
-use crate::Core;
-use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
-use crate::io::{Command, CommandError, Notice, Output, Reply};
-use crate::limits::MISSING_VOTER_QUESTIONS;
-use crate::settings::Profile;
-use crate::wire::Message;
+use headcount_core::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
+use headcount_core::limits::MISSING_VOTER_QUESTIONS;
+use headcount_core::wire::Message;
+use headcount_core::{Command, CommandError, Core, Notice, Output, Profile, Reply};
 
 /// Returns the nodes that lead, as they say themselves.
 pub(super) fn claims(net: &Net) -> Vec<usize> {

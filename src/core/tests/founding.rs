@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::io::{Command, Contacted, Notice, Reply};
-use crate::settings::Profile;
+use headcount_core::{Command, Contacted, Notice, Profile, Reply};
 
 /// Adds a node at each of these hosts, in this order, whose only seed is the next host; each begins so much after the
 /// one before it.

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
+use super::alone::{Alone, TELLER, member};
 use super::hostile::packet;
-use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, id, ms};
 use super::speaker::{Speaker, about, old_cluster, update};
-use crate::counters::DropReason;
-use crate::io::{Input, LinkEvent, LinkId, Notice, Output};
-use crate::limits::{KEEP_FOR, SETTLE};
-use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::settings::{Profile, Timing};
-use crate::wire::{Message, Nonce, Note, Packet, Refusal};
+use headcount_core::limits::{KEEP_FOR, SETTLE};
+use headcount_core::wire::{Message, Nonce, Note, Packet, Refusal};
+use headcount_core::{
+    ChangeKind, DetectionMethod, DropReason, Input, LeaveReason, LinkEvent, LinkId, Notice, Output, Profile, Record,
+    Run, Status, Timing,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A host where no member is.
@@ -27,24 +27,20 @@ fn held(alone: &Alone, host: usize) -> Option<Record> {
 fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..40, Status::Up);
-    let observed = |alone: &Alone, host: usize| {
-        let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
-        alone.core.observers.observes(slot)
-    };
+    let observed = |alone: &Alone, host: usize| alone.core.is_observed(&member(host, Status::Up).id);
     let subject = (0..40).find(|host| observed(&alone, *host)).expect("a neighbour");
     let run = member(subject, Status::Up).run;
-    let slot = alone.core.view.slot_of_run(run).expect("a member");
     // Probed once: nobody is asked before the second one.
     while alone.core.sizes().inquiries == 0 {
         alone.now = alone.core.next_deadline().expect("it runs");
         alone.core.handle(alone.now, Input::Tick);
         alone.outputs();
     }
-    let before = alone.core.view.entry(slot).peer.last_sign();
+    let before = alone.core.last_sign(run);
     alone.hand_in(address(19_999), TELLER, |packet| {
         packet.push(&Message::HeardAt { run, age_ms: 0 });
     });
-    assert_eq!(alone.core.view.entry(slot).peer.last_sign(), before);
+    assert_eq!(alone.core.last_sign(run), before);
 }
 
 #[test]
@@ -69,7 +65,7 @@ fn believers_of_a_death(net: &mut Net, status: Status) -> Vec<String> {
     Speaker::new(2).says_to_all(net, &[update(lie)]);
     net.run(ms(500));
     let run = net.nodes[1].core.me().run;
-    let is_gone = |change: &crate::Change| {
+    let is_gone = |change: &headcount_core::Change| {
         change.record.id == *"n1" && (change.record.run != run || matches!(change.kind, ChangeKind::DetectedDown(_)))
     };
     let believes = |node: &&super::net::Node| {
@@ -102,7 +98,7 @@ fn unreachable(net: &Net, node: usize, nonce: Nonce) -> Message {
 #[test]
 fn one_member_does_not_make_a_node_unready_that_others_hear() {
     let mut net = old_cluster(Profile::Local, 3);
-    let nonce = net.nodes[0].core.packets.prover.nonce(address(2), net.now);
+    let nonce = net.nodes[0].core.nonce(address(2), net.now);
     let word = unreachable(&net, 0, nonce);
     Speaker::new(2).says(&mut net, 0, &[word]);
     assert!(net.nodes[0].core.is_reachable());
@@ -114,7 +110,7 @@ fn a_founder_is_told_that_it_is_not_reached_by_those_alone_that_it_gave_a_cookie
         let mut net = Net::cluster(Profile::Local, 1 + others);
         net.forget_reports();
         let run = Run(0xe);
-        let cookie = net.nodes[0].core.packets.prover.cookie(address(99), run, net.now);
+        let cookie = net.nodes[0].core.cookie(address(99), run, net.now);
         for (nth, nonce) in [Nonce(7), cookie].into_iter().enumerate() {
             let word = unreachable(&net, 0, nonce);
             net.input(0, Input::Packet { from: address(99), bytes: &packet(run, 1 + nth as u64, &[word]) });
@@ -129,14 +125,13 @@ fn a_wrong_answer_proves_no_address() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..1, Status::Up);
     let peer = member(0, Status::Up);
-    let elsewhere = alone.core.packets.prover.nonce(address(ELSEWHERE), alone.now);
-    let right = alone.core.packets.prover.nonce(peer.address, alone.now);
+    let elsewhere = alone.core.nonce(address(ELSEWHERE), alone.now);
+    let right = alone.core.nonce(peer.address, alone.now);
     for (nonce, is_proof) in [(Nonce(1), false), (elsewhere, false), (right, true)] {
         alone.hand_in(peer.address, peer.run, |packet| {
             packet.push(&Message::Ack { nonce });
         });
-        let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
-        assert_eq!(alone.core.view.entry(slot).peer.is_proven(), is_proof);
+        assert_eq!(alone.core.is_proven(peer.run), is_proof);
     }
 }
 
@@ -145,7 +140,7 @@ fn a_process_has_one_name_also_where_another_one_restarts() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
     // It should have been heard by now.
-    alone.pass(alone.core.cx.settings.heartbeat_interval + alone.core.cx.settings.probe_timeout + ms(1));
+    alone.pass(alone.settings.heartbeat_interval + alone.settings.probe_timeout + ms(1));
     let twin = Record { run: member(0, Status::Up).run, incarnation: 6, ..member(1, Status::Up) };
     alone.told_by(TELLER, &[(None, twin)]);
     assert_eq!(held(&alone, 1).map(|held| held.run), Some(member(1, Status::Up).run));
@@ -155,7 +150,7 @@ fn a_process_has_one_name_also_where_another_one_restarts() {
 #[test]
 fn news_of_long_ago_is_no_news() {
     let mut alone = Alone::with_teller();
-    let age_ms = alone.core.cx.settings.reap_after.as_millis() as u64;
+    let age_ms = alone.settings.reap_after.as_millis() as u64;
     for (age_ms, host, is_listed) in [(age_ms, 0, false), (age_ms - 1, 1, true)] {
         let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };
         alone.told_by(TELLER, &[(Some(note), member(host, Status::Left(LeaveReason::Graceful)))]);
@@ -182,7 +177,7 @@ fn a_process_that_holds_a_link_here_has_not_ended() {
 fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..2, Status::Up);
-    alone.pass(alone.core.cx.settings.suspect_timeout + ms(500));
+    alone.pass(alone.settings.suspect_timeout + ms(500));
     assert_eq!(held(&alone, 0).map(|held| held.status), Some(Status::Suspect), "it judges");
     let joiner = member(50, Status::Joining);
     assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
@@ -200,40 +195,13 @@ fn a_verdict_of_a_node_that_hears_nobody_is_not_told_to_a_joiner() {
 }
 
 #[test]
-fn whoever_lost_everybody_remembers_where_they_were() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.run(net.settings.retry_interval * 2);
-    assert_eq!(net.nodes[0].core.reunion.remembered().len(), 2);
-    net.kill(1);
-    net.kill(2);
-    net.run(net.settings.down_timeout + net.settings.retry_interval * 4);
-    assert_eq!(net.status(0, "n1"), Some(Status::Down));
-    assert!(!net.nodes[0].core.reunion.remembered().is_empty());
-}
-
-/// A balancer, say, behind which other members may be, and another cluster.
-#[test]
-fn a_seed_at_which_a_member_answered_that_is_elsewhere_is_asked_all_the_same() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..1, Status::Up);
-    let (peer, seed) = (member(0, Status::Up), address(88));
-    alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![seed]]));
-    alone.core.reunion.answers_at(seed, peer.run, peer.address);
-    alone.outputs();
-    alone.core.reunite();
-    let is_question = |output: &Output| matches!(output, Output::Transmit { to, .. } if *to == seed);
-    assert!(alone.outputs().iter().any(is_question));
-    assert!(!alone.core.misses_seed(), "it is not missed");
-}
-
-#[test]
 fn all_that_are_lost_are_looked_for_in_turn() {
     let mut alone = Alone::with_teller();
     let note = |age_ms| Some(Note { age_ms, method: DetectionMethod::ConnectionLost });
     for host in 0..5 {
         alone.told_by(TELLER, &[(note(1_000 - 100 * host as u64), member(host, Status::Down))]);
     }
-    let until = alone.now + alone.core.cx.settings.retry_interval * 6;
+    let until = alone.now + alone.settings.retry_interval * 6;
     let mut asked = std::collections::BTreeSet::new();
     while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
         alone.now = alone.now.max(deadline);
@@ -252,7 +220,7 @@ fn all_that_are_lost_are_looked_for_in_turn() {
 /// Has somebody introduce itself whose record is older than the one that is held, and say this beside.
 fn says_outdated(alone: &mut Alone, words: &[Message]) {
     let record = Record { run: Run(0xe), address: address(ELSEWHERE), incarnation: 4, ..member(0, Status::Up) };
-    let nonce = alone.core.packets.prover.nonce(record.address, alone.now);
+    let nonce = alone.core.nonce(record.address, alone.now);
     alone.hand_in(record.address, record.run, |packet| {
         packet.push(&Message::IAm { nonce, record: record.clone() });
         for word in words {
@@ -311,10 +279,7 @@ fn a_note_that_waited_while_this_process_stood_still_makes_nobody_look_fresher()
         alone.pass(SECOND * 2);
         // The next deadline is near.
         alone.now = alone.core.next_deadline().expect("it runs") - ms(1);
-        let last_sign = |alone: &Alone| {
-            let slot = alone.core.view.slot_of_run(member(0, Status::Up).run).expect("a member");
-            alone.core.view.entry(slot).peer.last_sign()
-        };
+        let last_sign = |alone: &Alone| alone.core.last_sign(member(0, Status::Up).run);
         let accuses = |alone: &mut Alone, age_ms| {
             let note = Note { age_ms, method: DetectionMethod::HeartbeatTimeout };
             alone.told_by(TELLER, &[(Some(note), member(0, Status::Suspect))]);
@@ -357,11 +322,7 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
     let mut net = old_cluster(Profile::Local, 40);
     net.run(KEEP_FOR);
     net.forget_reports();
-    let observes = |net: &Net, node: usize| {
-        let core = &net.nodes[node].core;
-        let slot = core.view.slot_of_run(net.nodes[1].core.me().run).expect("a member");
-        core.observers.observes(slot)
-    };
+    let observes = |net: &Net, node: usize| net.nodes[node].core.is_observed(&id("n1"));
     let (holder, incarnation) = (net.nodes[1].core.me().run, net.nodes[1].core.me().incarnation + 5);
     let told: Vec<usize> = (3..40).filter(|node| !observes(&net, *node)).take(3).collect();
     let timing = Timing::new(ms(50), ms(100), ms(101)).expect("in range");
@@ -377,7 +338,7 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
         let held = node.core.record(&id("n1")).expect("listed");
         assert_eq!((held.run, held.status), (holder, Status::Up), "at {}", node.core.me().id);
         let changes = node.changes.iter().filter(|(_, change)| change.record.id == *"n1");
-        let is_refutation = |change: &crate::Change| matches!(change.kind, ChangeKind::Updated);
+        let is_refutation = |change: &headcount_core::Change| matches!(change.kind, ChangeKind::Updated);
         assert!(changes.clone().all(|(_, change)| is_refutation(change)), "at {}", node.core.me().id);
     }
     assert_eq!(told.len(), 3, "above a full mesh most do not observe it");

@@ -1,13 +1,12 @@
 //! Word of electorates that nobody has confirmed: it is forgotten when who told of it is gone, and honest word stays.
 
-use super::leadership::{SECOND, leader};
+use super::electing::{SECOND, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
-use crate::io::{Command, Notice};
-use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
-use crate::settings::Profile;
-use crate::wire::Message;
+use headcount_core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
+use headcount_core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
+use headcount_core::wire::Message;
+use headcount_core::{Command, Notice, Profile};
 
 fn configured(voters: usize) -> Net {
     let mut net = Net::new(Profile::Local);

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::io::{Command, CommandError, Contacted, CoreInit, Input, Notice, Reply, StopReason};
-use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::member::tests::record;
-use crate::member::{DetectionMethod, LeaveReason, ProtocolRange, Record, Run, Status, Tags};
-use crate::settings::{Profile, Timing};
-use crate::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use headcount_core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use headcount_core::testing::record;
+use headcount_core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder, Update};
+use headcount_core::{
+    Command, CommandError, Contacted, CoreInit, DetectionMethod, Input, LeaveReason, Notice, Profile, ProtocolRange,
+    Record, Reply, Run, Status, StopReason, Tags, Timing,
+};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 /// The host where the attacker listens.
@@ -100,7 +101,7 @@ fn no_word_of_others_makes_the_stored_state_unusable() {
     core.handle(now, Input::Packet { from: address(1), bytes: &bytes });
     let mut bounds = Vec::new();
     while let Some(output) = core.poll() {
-        if let crate::Output::Persist(durable) = output {
+        if let headcount_core::Output::Persist(durable) = output {
             bounds.push(durable.incarnation_bound);
         }
     }

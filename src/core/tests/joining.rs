@@ -3,16 +3,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::counters::DropReason;
-use crate::io::{Command, CoreInit, Input, Notice, StopReason};
-use crate::limits::{
+use headcount_core::limits::{
     MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
 };
-use crate::member::tests::record;
-use crate::member::{ChangeKind, Run, Status, Tags};
-use crate::packet::News;
-use crate::settings::Profile;
-use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use headcount_core::testing::record;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use headcount_core::{ChangeKind, Command, CoreInit, Input, Notice, Profile, Run, Status, StopReason, Tags};
 
 #[test]
 fn a_node_without_seeds_is_up_at_once() {
@@ -114,7 +110,7 @@ fn a_restart_on_the_same_port_joins_at_once_and_the_old_run_is_reported_down() {
     net.run(ms(20));
     net.add("n1", 1, &[0]);
     net.run_until(ms(300), "the new run is up", Net::all_agree);
-    let restarted = ChangeKind::DetectedDown(crate::DetectionMethod::Restarted);
+    let restarted = ChangeKind::DetectedDown(headcount_core::DetectionMethod::Restarted);
     for observer in [0, 2] {
         assert_eq!(net.reported(observer, "n1"), [restarted, ChangeKind::Joined]);
     }
@@ -214,7 +210,7 @@ fn a_sponsor_that_falls_silent_is_no_path_that_loses_large_datagrams() {
     let mut net = Net::cluster(Profile::Local, 30);
     net.is_lost = Some(|bytes| bytes.len() > 570);
     let joiner = net.add("late", 40, &[0]);
-    net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.joiner.transfer.is_some());
+    net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.is_pulling());
     net.kill(0);
     net.run(Duration::from_secs(20));
     let told = net.nodes[joiner].notices.iter().any(|notice| matches!(notice, Notice::PagesLost { .. }));
@@ -242,7 +238,7 @@ fn a_joiner_that_pulls_by_a_link_alone_is_not_dropped_in_the_middle_of_a_long_vi
     net.block_all_datagrams(true);
     net.latency = ms(250);
     let joiner = net.add("late", 40, &[0]);
-    net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.sponsor.joiners.size() == 1);
+    net.run_until(Duration::from_secs(20), "it pulls", |net| net.nodes[0].core.sizes().joiners == 1);
     let began = net.now;
     net.run_until(Duration::from_secs(20), "the joiner is up", |net| net.nodes[joiner].core.is_up());
     assert!(net.now.since(began) > net.settings.down_timeout, "it took {:?}", net.now.since(began));
@@ -260,8 +256,8 @@ fn five_thousand_members_with_long_names_and_tags_arrive_in_small_datagrams() {
         member.address = address(300 + i as usize);
         member.tags = tags.clone();
         // By its own word: of names that are hearsay a joiner is served fewer.
-        net.nodes[0].core.cx.now = net.now;
-        net.nodes[0].core.learn(News::told(member), None);
+        net.input(0, Input::Tick);
+        net.nodes[0].core.learn_of(member);
         net.drain(0);
     }
     assert_eq!(net.nodes[0].core.records().count(), MEMBERS as usize + 2);
@@ -425,37 +421,6 @@ fn a_joiner_pauses_after_so_many_referrals_in_a_row() {
     assert!(later.iter().all(|asked| *asked == 0), "{followed:?}");
 }
 
-#[test]
-fn a_page_that_leads_backwards_is_dropped_and_the_joiner_has_the_whole_view_nevertheless() {
-    let mut net = Net::cluster(Profile::Local, 60);
-    let joiner = net.add("late", 100, &[0]);
-    let mut came = 0;
-    while !net.nodes[joiner].core.is_up() {
-        net.run(ms(1) / 4);
-        let core = &mut net.nodes[joiner].core;
-        if core.joiner.transfer.is_some() {
-            let before = core.counters().dropped(DropReason::Malformed);
-            core.on_page(Some(&id("n5")), Some(id("n3")));
-            core.on_page(Some(&id("n5")), Some(id("n5")));
-            assert_eq!(core.counters().dropped(DropReason::Malformed), before + 2);
-            came += 1;
-        }
-    }
-    assert!(came > 0, "while pages were under way");
-    assert_eq!(net.nodes[joiner].core.records().count(), 61);
-}
-
-#[test]
-fn a_joiner_that_is_being_handed_the_view_founds_nothing() {
-    let mut net = Net::cluster(Profile::Local, 5);
-    let joiner = net.add("late", 20, &[0, 20]);
-    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.joiner.transfer.is_some());
-    // Whatever its patience says.
-    net.nodes[joiner].core.cx.now = net.now + Duration::from_secs(3_600);
-    net.nodes[joiner].core.consider_founding();
-    assert!(!net.nodes[joiner].core.is_up() && !net.nodes[joiner].notices.contains(&Notice::Founded));
-}
-
 /// Adds a node whose seeds' names are looked up by the test; it has so many seeds.
 fn add_looking_up(net: &mut Net, name: &str, host: usize, seeds: usize) -> usize {
     net.lookups_hang = true;
@@ -562,7 +527,7 @@ fn pages_are_told_lost_of_the_sponsor_alone_whose_smaller_ones_came() {
         net.is_lost = Some(|bytes| bytes.len() > 570);
         net.pause(1, true);
         let joiner = net.add("late", 40, &[0, 1]);
-        net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.joiner.transfer.is_some());
+        net.run_until(Duration::from_secs(5), "it pulls", |net| net.nodes[joiner].core.is_pulling());
         let silent = address(0);
         net.kill(0);
         net.pause(1, false);

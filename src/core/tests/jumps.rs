@@ -1,10 +1,9 @@
 //! Incarnations far ahead, as clocks that were wrong leave behind: they are believed of everybody, and exceeded at once.
 
-use super::limits::{Alone, TELLER, member};
+use super::alone::{Alone, TELLER, member};
 use super::net::address;
-use crate::io::Input;
-use crate::member::{DetectionMethod, Record, Run, Status};
-use crate::wire::{Message, Note};
+use headcount_core::wire::{Message, Note};
+use headcount_core::{DetectionMethod, Input, Record, Run, Status};
 
 /// The incarnation of a clock that shows the last moment there is.
 const FAR: u64 = Record::INCARNATION_LIMIT - 4;

@@ -1,10 +1,9 @@
 //! Questions that stand late in the packet that opens a bootstrap link.
 
 use super::net::{Net, ms};
-use crate::io::{Input, LinkEvent, LinkId, Output};
-use crate::limits::MAX_MESSAGES_IN_QUESTION;
-use crate::settings::Profile;
-use crate::wire::{Header, Message, Nonce, PacketBuilder};
+use headcount_core::limits::MAX_MESSAGES_IN_QUESTION;
+use headcount_core::wire::{Header, Message, Nonce, PacketBuilder};
+use headcount_core::{Input, LinkEvent, LinkId, Output, Profile};
 
 #[test]
 fn a_bootstrap_link_is_for_a_question_among_its_first_messages() {

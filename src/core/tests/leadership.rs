@@ -1,49 +1,10 @@
 //! Leaders as whole cores elect them and learn of them.
 
-use crate::io::{Leadership, LeadershipState};
-use std::time::Duration;
-
+use super::electing::{SECOND, cluster, cluster_by_seed, leader};
 use super::net::{Net, Node, id, ms};
-use crate::election::{Alarm, LossReason, Term};
-use crate::io::{Command, Input, Notice, Output, Reply};
-use crate::member::Tags;
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{LeaderClaim, Message, Packet};
-
-pub(super) const SECOND: Duration = Duration::from_secs(1);
-
-/// Returns `n` nodes, the first `voters` of which vote.
-pub(super) fn cluster(n: usize, voters: usize) -> Net {
-    cluster_by_seed(n, voters, 0)
-}
-
-fn cluster_by_seed(n: usize, voters: usize, seed: u64) -> Net {
-    let mut net = Net::new(Profile::Local);
-    net.shuffle_losses(seed);
-    net.voters = (0..voters).map(|i| id(&format!("n{i}"))).collect();
-    for i in 0..n {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(SECOND * 3);
-    net.assert_all_up();
-    net
-}
-
-/// Returns the one leader that all running nodes agree on, and its term.
-#[track_caller]
-pub(super) fn leader(net: &Net) -> (usize, Term) {
-    let running = || (0..net.nodes.len()).filter(|node| net.nodes[*node].stopped.is_none());
-    let leaders: Vec<usize> = running().filter(|node| net.nodes[*node].core.leadership().is_me).collect();
-    let [leader] = leaders[..] else { panic!("leaders: {leaders:?}") };
-    let name = net.nodes[leader].core.me().id.clone();
-    let term = net.nodes[leader].core.leadership().term;
-    for node in running() {
-        let told = net.nodes[node].core.leadership();
-        assert_eq!((told.leader, told.term, told.state), (Some(name.clone()), term, LeadershipState::Led), "n{node}");
-    }
-    (leader, term)
-}
+use headcount_core::election::{Alarm, LossReason, Term};
+use headcount_core::wire::{LeaderClaim, Message, Packet};
+use headcount_core::{Command, Input, Leadership, LeadershipState, Notice, Output, Profile, Reply, Run, Tags, Time};
 
 #[test]
 fn every_member_learns_who_leads_and_on_what_members_the_voters_agreed() {
@@ -361,6 +322,7 @@ fn a_joining_node_shows_nobody_and_tells_of_no_leader_before_it_knows_one() {
 /// Has the voters but for the leader say to a node that the leader of this term has given it up: one alone is not
 /// believed.
 fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
+    let runs: Vec<Run> = net.nodes.iter().map(|node| node.core.me().run).collect();
     let core = &mut net.nodes[node].core;
     let agreed = core.agreed_view().expect("a view").clone();
     let electorate = &agreed.electorate;
@@ -377,8 +339,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
         delta: None,
     };
     for voter in (0..3).filter(|voter| ![leader, node].contains(voter)) {
-        let from = core.view.slot_of(&format!("n{voter}")).expect("listed");
-        core.on_leader_claim(from, release.clone());
+        core.hear(runs[voter], Message::LeaderClaim(Box::new(release.clone())));
     }
     while core.poll().is_some() {}
 }
@@ -476,7 +437,7 @@ fn a_failure_after_another_leader_was_heard_is_told_again_as_soon_as_its_kind_ma
     let before = failed(&net);
     cut(&mut net, true);
     net.run_until(SECOND * 5, "it fails anew", |net| failed(net) > before);
-    assert!(net.now.since(since) < crate::limits::NOTICE_INTERVAL && told(&net) == 1, "told a moment ago");
-    net.run(crate::limits::NOTICE_INTERVAL + SECOND * 5);
+    assert!(net.now.since(since) < headcount_core::limits::NOTICE_INTERVAL && told(&net) == 1, "told a moment ago");
+    net.run(headcount_core::limits::NOTICE_INTERVAL + SECOND * 5);
     assert_eq!(told(&net), 2);
 }

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::net::{Net, id, ms};
 use super::speaker::{Speaker, about, update};
-use crate::election::Alarm;
-use crate::io::{Command, CommandError, Notice, Reply, StopReason};
-use crate::member::{ChangeKind, LeaveReason, Status, Tags};
-use crate::settings::Profile;
-use crate::wire::{Confirmation, Message, Nonce, Packet};
+use headcount_core::election::Alarm;
+use headcount_core::wire::{Confirmation, Message, Nonce, Packet};
+use headcount_core::{
+    ChangeKind, Command, CommandError, LeaveReason, Notice, Profile, Reply, Status, StopReason, Tags,
+};
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const FORCED: LeaveReason = LeaveReason::Forced;
@@ -78,23 +78,6 @@ fn a_living_member_is_removed_only_by_force_and_obeys() {
     }
     net.add("n2", 2, &[0]);
     net.run_until(ms(500), "it may come back by a restart", Net::all_agree);
-}
-
-#[test]
-fn a_suspect_that_was_told_so_a_moment_ago_is_told_at_once_that_it_is_removed() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    net.pause(1, true);
-    net.run_until(ms(5_000), "it is suspect", |net| net.status(0, "n1") == Some(Status::Suspect));
-    net.pause(1, false);
-    // What it says now is lost, so that it goes on being suspect.
-    net.cut_one_way(1, 0);
-    net.run(ms(5));
-    let core = &mut net.nodes[0].core;
-    let slot = core.view.slot_of("n1").expect("a member");
-    core.view.peer_mut(slot).rare_mut().last_told = Some(core.cx.now);
-    net.command(0, Command::Remove { ticket: 1, id: id("n1"), force: true });
-    net.run(ms(20));
-    assert_eq!(net.nodes[1].stopped, Some(StopReason::Removed));
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::election::Alarm;
-use crate::io::{Command, LeadershipState, Notice, Reply};
-use crate::member::Tags;
+use headcount_core::election::Alarm;
+use headcount_core::{Command, LeadershipState, Notice, Reply, Tags};
 
 /// Ends a process, and starts it again with an empty disk; returns its new place.
 fn wipe(net: &mut Net, node: usize, seed: usize) -> usize {
@@ -184,14 +183,14 @@ fn a_leader_counts_no_voter_that_has_died_left_or_lost_its_disk_although_it_ackn
         let standing_of_it = |net: &Net| {
             let standings = net.nodes[first].core.standings().expect("it votes");
             assert!(standings.are_heard, "it leads");
-            let now = net.nodes[first].core.cx.now;
+            let now = net.nodes[first].core.now();
             let voter = standings.voters.iter().find(|standing| standing.voter.id.as_str() == name).expect("a voter");
             (standings.votes(voter, now), standings.failure_tolerance(now), voter.acknowledged)
         };
         let is_known = |net: &Net| {
             let core = &net.nodes[first].core;
-            let slot = core.view.slot_of(&name);
-            !slot.is_some_and(|slot| core.view.entry(slot).status.is_live()) || lost_at(net, first).contains(&name)
+            !core.record(&id(&name)).is_some_and(|record| record.status.is_live())
+                || lost_at(net, first).contains(&name)
         };
         while !is_known(&net) {
             net.run(ms(1));

@@ -1,15 +1,11 @@
 //! Thousands of members, live and gone: what is taken, told and remembered of them.
 
-use super::limits::{Alone, TELLER, member};
+use super::alone::{Alone, TELLER, member};
 use super::net::{address, ms};
 use super::speaker::{FORCED, old_cluster};
-use crate::io::{Command, CommandError, Input, Output, Reply};
-use crate::limits::{MAX_GONE, MAX_REMOVALS, MAX_TOMBSTONES, SYNC_PACKETS};
-use crate::member::{DetectionMethod, Record, Status, Tags};
-use crate::packet::News;
-use crate::settings::Profile;
-use crate::view::BUCKETS;
-use crate::wire::{Message, Note};
+use headcount_core::limits::{MAX_GONE, MAX_REMOVALS, SYNC_PACKETS};
+use headcount_core::wire::{Message, Note};
+use headcount_core::{Command, CommandError, DetectionMethod, Input, Output, Profile, Record, Reply, Status, Tags};
 
 #[test]
 fn ten_thousand_members_that_another_one_tells_of_are_believed_at_once() {
@@ -30,7 +26,7 @@ fn a_newcomer_takes_a_view_of_ten_thousand_at_once() {
     for host in 100_000..110_000 {
         let mut record: Record = member(host, Status::Up);
         record.timing = net.settings.timing().expect("good settings");
-        net.nodes[0].core.learn(News::told(record), None);
+        net.nodes[0].core.learn_of(record);
     }
     net.drain(0);
     let newcomer = net.add("n1", 1, &[0]);
@@ -59,25 +55,6 @@ fn of_too_many_that_are_gone_those_gone_the_longest_are_forgotten_and_stay_so() 
 }
 
 #[test]
-fn the_larger_side_of_a_cut_is_remembered_by_the_smaller_one() {
-    let mut alone = Alone::with_teller();
-    let count = MAX_GONE + 1_000;
-    let held = |alone: &Alone| alone.core.records().filter(|(record, _)| record.id.as_str().starts_with('m')).count();
-    alone.introduces(0..count);
-    alone.core.reap_the_longest_gone();
-    for host in 0..count {
-        let note = Note { age_ms: 0, method: DetectionMethod::HeartbeatTimeout };
-        let dead = Record { incarnation: 1_000_000, ..member(host, Status::Down) };
-        alone.told_by(TELLER, &[(Some(Note { method: DetectionMethod::ConnectionLost, ..note }), dead)]);
-    }
-    let gone = alone.core.records().filter(|(record, _)| !record.status.is_live()).count();
-    assert!(gone > MAX_GONE, "{gone}");
-    let before = held(&alone);
-    alone.core.reap_the_longest_gone();
-    assert_eq!(held(&alone), before);
-}
-
-#[test]
 fn an_agent_removes_so_many_members_in_a_minute_dead_ones_too_and_says_so() {
     let mut alone = Alone::with_teller();
     let most = MAX_REMOVALS as usize;
@@ -99,23 +76,11 @@ fn an_agent_removes_so_many_members_in_a_minute_dead_ones_too_and_says_so() {
     assert_eq!(removes(0), (false, true), "who has left is not counted");
 }
 
-#[test]
-fn as_many_tombstones_as_there_may_be_fit_into_sixteen_megabytes() {
-    let mut tombstones = crate::view::Tombstones::default();
-    let used = allocation_counter::measure(|| {
-        for host in 0..2 * MAX_TOMBSTONES {
-            tombstones.insert(crate::time::Time::ORIGIN + ms(host as u64), &member(host, Status::Down));
-        }
-    });
-    assert!(used.bytes_current <= 16 << 20, "{} KiB", used.bytes_current >> 10);
-}
-
 /// Has a member that is proven ask for all records; returns the number of names in each packet of the answer.
 fn wants_all(alone: &mut Alone) -> Vec<usize> {
     alone.pass(ms(1_000));
-    let slot = alone.core.view.slot_of_run(TELLER).expect("it is in");
-    alone.core.view.peer_mut(slot).prove();
-    let want = Message::Want { buckets: [0xff; BUCKETS / 8] };
+    alone.core.set_proven(TELLER, true);
+    let want = Message::Want { buckets: [0xff; 32] };
     let packets = alone.hand_in_and_take_packets(address(19_999), TELLER, |packet| {
         // News besides is for questions alone.
         assert!(packet.push(&Message::Reply) && packet.push(&want));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::member::tests::record;
-use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
+use headcount_core::testing::record;
+use headcount_core::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 
 pub(super) fn any_status() -> impl Strategy<Value = Status> {
     prop_oneof![
@@ -103,8 +103,8 @@ fn a_member_first_learnt_as_suspect_is_first_reported_as_joined() {
 mod repair {
     use std::time::Duration;
 
-    use crate::settings::Profile;
-    use crate::tests::net::{Net, ms};
+    use crate::net::{Net, ms};
+    use headcount_core::Profile;
 
     #[test]
     fn views_that_missed_everything_are_repaired_at_the_cost_of_the_difference() {
@@ -118,8 +118,8 @@ mod repair {
         for (a, b) in &apart {
             net.cut(*a, *b, true);
         }
-        let tags = crate::Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
-        net.command(3, crate::Command::SetTags { ticket: 1, tags });
+        let tags = headcount_core::Tags::new([("k".to_owned(), "v".to_owned())].into()).expect("good");
+        net.command(3, headcount_core::Command::SetTags { ticket: 1, tags });
         net.run(Duration::from_secs(4));
         let received = [7, 8].map(|node| {
             assert_ne!(net.nodes[node].core.fingerprint(), net.nodes[3].core.fingerprint(), "n{node} missed it");

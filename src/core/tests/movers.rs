@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
 use super::speaker::{Speaker, about, old_cluster};
-use crate::io::Command;
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
-use crate::wire::Message;
+use headcount_core::wire::Message;
+use headcount_core::{ChangeKind, Command, Profile, Status};
 
 /// The newcomer joins here.
 const SPEAKER_HOST: usize = 90;
@@ -100,7 +98,7 @@ fn what_a_newcomer_says_makes_nobody_doubt_itself() {
             ("suspect", Status::Suspect, 0),
             ("suspect", Status::Suspect, 1),
             ("down", Status::Down, 0),
-            ("left", Status::Left(crate::member::LeaveReason::Graceful), 1),
+            ("left", Status::Left(headcount_core::LeaveReason::Graceful), 1),
         ] {
             let doubt = worst_doubt(n, |net, victim| {
                 let incarnation = net.nodes[victim].core.me().incarnation + ahead;

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use super::limits::Alone;
 use super::net::{Net, address, id, ms};
 use super::speaker::old_cluster;
-use crate::io::{Command, CommandError, Input, Notice, Output, Reply};
-use crate::limits::REACH_ASKED;
-use crate::member::ChangeKind;
-use crate::settings::Profile;
+use headcount_core::limits::REACH_ASKED;
+use headcount_core::{ChangeKind, Command, CommandError, Notice, Profile, Reply};
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -144,14 +141,4 @@ fn a_node_that_sees_nobody_takes_its_new_address_at_once() {
     moves(&mut net, 0, 70);
     assert_eq!(net.nodes[0].replies, [Reply::AddressSet]);
     assert_eq!(net.nodes[0].core.me().address, address(70));
-}
-
-#[test]
-fn a_move_that_is_under_way_when_a_node_joins_anew_is_answered() {
-    let mut alone = Alone::with_teller();
-    alone.core.handle(alone.now, Input::Command(Command::SetAddress { ticket: 7, address: address(99) }));
-    alone.outputs();
-    alone.core.rejoin();
-    let refused = Reply::Refused(CommandError::NotReached { address: address(99) });
-    assert!(alone.outputs().contains(&Output::Reply { ticket: 7, reply: refused }));
 }

@@ -3,15 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{Alone, member};
+use super::alone::{Alone, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::mail;
-use crate::io::{CoreInit, Input, Output, StopReason};
-use crate::limits::MIN_QUESTION_BYTES;
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use headcount_core::limits::MIN_QUESTION_BYTES;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
+use headcount_core::{CoreInit, Input, Output, Profile, Record, Run, Status, StopReason, Time};
 
 /// The host of a speaker.
 const LIAR: usize = 60;
@@ -82,7 +79,7 @@ fn a_seed_is_believed_at_once() {
 
 /// Has a newcomer bring its cookie; returns all that is sent.
 fn asks(alone: &mut Alone, newcomer: &Record) -> Vec<(SocketAddr, Message)> {
-    let cookie = Some(alone.core.packets.prover.cookie(newcomer.address, newcomer.run, alone.now));
+    let cookie = Some(alone.core.cookie(newcomer.address, newcomer.run, alone.now));
     alone.hand_in(newcomer.address, newcomer.run, |packet| {
         assert!(packet.push(&Message::Join { nonce: Nonce(1), record: newcomer.clone(), cookie }));
         packet.pad_to(MIN_QUESTION_BYTES);
@@ -119,7 +116,7 @@ fn a_name_is_given_away_by_who_is_at_its_holders_address_and_by_nobody_elsewhere
     let [nonce] = questions(&sent, holder.address)[..] else { panic!("{sent:?}") };
     // It has read the question on its way.
     let told = introduces(&mut alone, &member(7, Status::Up), nonce, &newcomer);
-    assert_eq!((told, alone.core.sponsor.names.size()), (Vec::new(), 1));
+    assert_eq!((told, alone.core.sizes().name_probes), (Vec::new(), 1));
     let heir = Record { run: Run(0x30_0000), address: holder.address, ..member(8, Status::Up) };
     let told = introduces(&mut alone, &heir, nonce, &newcomer);
     assert!(told.iter().any(|message| matches!(message, Message::Welcome { .. })), "{told:?}");
@@ -142,7 +139,7 @@ fn a_waiting_newcomer_that_asks_again_has_the_holder_of_its_name_asked_no_more_o
     let (mut alone, holder, newcomer) = holder_and_newcomer();
     let began = alone.now;
     let mut asked = 0;
-    while alone.now.since(began) < alone.core.cx.settings.probe_timeout {
+    while alone.now.since(began) < alone.settings.probe_timeout {
         asked += questions(&asks(&mut alone, &newcomer), holder.address).len();
         alone.now = alone.now + ms(20);
     }
@@ -170,7 +167,7 @@ impl Claimed {
     fn comes(&mut self, nth: usize, at: SocketAddr, does_answer: bool) {
         let run = Run(0x20_0000 + nth as u64);
         let newcomer = Record { run, address: at, incarnation: 6, status: Status::Joining, ..self.holder.clone() };
-        let cookie = Some(self.alone.core.packets.prover.cookie(at, run, self.alone.now));
+        let cookie = Some(self.alone.core.cookie(at, run, self.alone.now));
         let sent = self.alone.hand_in(at, run, |packet| {
             packet.push(&Message::Join { nonce: Nonce(1), record: newcomer, cookie });
             packet.pad_to(MIN_QUESTION_BYTES);
@@ -225,7 +222,7 @@ fn outsider(host: usize, port: usize) -> SocketAddr {
 fn the_holder_of_a_name_is_asked_once_for_all_that_want_it() {
     for (hosts, does_answer) in [(1, true), (8, true), (8, false)] {
         let mut claimed = Claimed::new();
-        let pause = claimed.alone.core.cx.settings.probe_timeout;
+        let pause = claimed.alone.settings.probe_timeout;
         for nth in 0..3_000 {
             claimed.comes(nth, outsider(nth % hosts, nth), does_answer);
             claimed.pass(does_answer);
@@ -247,9 +244,8 @@ fn one_answer_refuses_all_that_wait_for_it() {
         claimed.comes(nth, outsider(nth, 0), false);
         claimed.pass(false);
     }
-    assert_eq!((claimed.asked.len(), claimed.alone.core.sponsor.names.size()), (1, 10));
-    let (to, nonce) =
-        (claimed.holder.address, claimed.alone.core.packets.prover.nonce(claimed.holder.address, claimed.alone.now));
+    assert_eq!((claimed.asked.len(), claimed.alone.core.sizes().name_probes), (1, 10));
+    let (to, nonce) = (claimed.holder.address, claimed.alone.core.nonce(claimed.holder.address, claimed.alone.now));
     let record = claimed.holder.clone();
     // An answer to no question changes nothing.
     for nonce in [Nonce(nonce.0 + 1), nonce] {
@@ -260,7 +256,7 @@ fn one_answer_refuses_all_that_wait_for_it() {
         assert_eq!(claimed.refused, 0);
         claimed.take(sent, false);
     }
-    assert_eq!((claimed.refused, claimed.alone.core.sponsor.names.size()), (10, 0));
+    assert_eq!((claimed.refused, claimed.alone.core.sizes().name_probes), (10, 0));
 }
 
 #[test]
@@ -269,7 +265,7 @@ fn who_wants_a_name_a_moment_after_its_holder_answered_is_refused_after_a_pause(
     claimed.comes(0, outsider(0, 0), true);
     claimed.comes(1, outsider(1, 0), true);
     assert_eq!((claimed.asked.len(), claimed.refused), (1, 1));
-    let pause = claimed.alone.core.cx.settings.probe_timeout;
+    let pause = claimed.alone.settings.probe_timeout;
     for _ in 0..=pause.as_millis() {
         claimed.pass(true);
     }

@@ -1,9 +1,8 @@
 //! Young clusters: members that have just come remove each other, and restarts among them are taken over at once.
 
 use super::net::{Net, id, ms};
-use crate::io::{Command, StopReason};
-use crate::limits::SETTLE;
-use crate::settings::Profile;
+use headcount_core::limits::SETTLE;
+use headcount_core::{Command, Profile, StopReason};
 
 #[test]
 fn the_first_few_members_of_a_cluster_built_by_hand_remove_each_other() {

@@ -1,15 +1,13 @@
 //! Another electorate in the cluster: what is shown of it by whoever was told of it.
 
 use super::claims::truth;
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
-use crate::io::Notice;
-use crate::limits::OTHER_ELECTORATE_MEMORY;
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{LeaderClaim, Message};
+use headcount_core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
+use headcount_core::limits::OTHER_ELECTORATE_MEMORY;
+use headcount_core::wire::{LeaderClaim, Message};
+use headcount_core::{Notice, Profile, Time};
 
 const HEARER: usize = 3;
 const TELLER: usize = 4;

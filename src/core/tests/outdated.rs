@@ -4,14 +4,12 @@
 use std::time::Duration;
 
 use super::claims::truth;
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 use super::speaker::{Speaker, old_cluster};
-use crate::counters::DropReason;
-use crate::election::{MAX_LEASE, MIN_LEASE, Term};
-use crate::io::{Command, Output};
-use crate::settings::Profile;
-use crate::wire::{LeaderClaim, LeaderRenewal, Message};
+use headcount_core::election::{MAX_LEASE, MIN_LEASE, Term};
+use headcount_core::wire::{LeaderClaim, LeaderRenewal, Message};
+use headcount_core::{Command, DropReason, Output, Profile};
 
 /// A member that votes nowhere, and is told something.
 const HEARER: usize = 4;

@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use super::hostile::{EVIL_RUN, evil, mail, packet};
 use super::net::{Net, address, ms};
-use crate::io::StopReason;
-use crate::limits::FOUNDING_DELAY;
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{Candidacy, Candidate, Message, Nonce, Refusal, Seeking};
+use headcount_core::limits::FOUNDING_DELAY;
+use headcount_core::wire::{Candidacy, Candidate, Message, Nonce, Refusal, Seeking};
+use headcount_core::{Profile, Record, Run, Status, StopReason, Time};
 
 /// The words of an outsider that says that it comes before all others.
 const FIRST: Seeking = Seeking { asks_seed: true, candidacy: Some(Candidacy::Listed), first: None };
@@ -39,7 +36,7 @@ impl Outsider {
         for sequence in 1..10 {
             let join = Message::Join { nonce: Nonce(5), record: record.clone(), cookie };
             let bytes = packet(EVIL_RUN, sequence, &[Message::Seeking(seeking), join]);
-            net.input(joiner, crate::io::Input::Packet { from: at, bytes: &bytes });
+            net.input(joiner, headcount_core::Input::Packet { from: at, bytes: &bytes });
             net.run(ms(5));
             for message in mail(net, at) {
                 match message {
@@ -62,7 +59,7 @@ impl Outsider {
     fn says_all(&mut self, net: &mut Net, from: SocketAddr, run: Run, messages: &[Message]) {
         self.sequence += 1;
         let bytes = packet(run, self.sequence, messages);
-        net.input(self.joiner, crate::io::Input::Packet { from, bytes: &bytes });
+        net.input(self.joiner, headcount_core::Input::Packet { from, bytes: &bytes });
     }
 
     /// Says that it looks for a cluster, too, and comes before all others.
@@ -95,7 +92,7 @@ fn at_its_address() -> SocketAddr {
 
 /// Returns true if a joiner takes itself for one of its own seeds.
 fn is_seed(net: &Net, joiner: usize) -> bool {
-    net.nodes[joiner].core.joiner.joining.as_ref().is_some_and(|joining| joining.is_seed)
+    net.nodes[joiner].core.is_its_own_seed()
 }
 
 #[test]
@@ -110,11 +107,11 @@ fn a_node_whose_questions_are_played_back_to_it_asks_its_seed_all_the_same() {
     let deadline = net.now + net.settings.retry_interval * 3;
     let mut met = 0;
     while net.now < deadline {
-        let nonce = net.nodes[alone].core.packets.prover.nonce(seed, net.now);
+        let nonce = net.nodes[alone].core.nonce(seed, net.now);
         sequence += 1;
         let question = packet(run, sequence, &[Message::WhoAreYou { nonce, echo: None }]);
-        net.input(alone, crate::io::Input::Packet { from: seed, bytes: &question });
-        met += usize::from(net.nodes[alone].core.reunion.size() > 1);
+        net.input(alone, headcount_core::Input::Packet { from: seed, bytes: &question });
+        met += usize::from(net.nodes[alone].core.sizes().own_addresses > 1);
         net.run(ms(20));
     }
     assert!(met > 3, "it takes the seed for itself");

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
+use headcount_core::{ChangeKind, Profile, Status};
 
 /// Returns nodes that are quick and slow in turns: n0 is quick.
 fn mixed(n: usize, observers: usize) -> Net {

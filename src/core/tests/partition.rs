@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, Partition, id, ms};
 use super::speaker::{Speaker, about, update};
-use crate::Core;
-use crate::io::Command;
-use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Run, Status, Tags};
-use crate::settings::Profile;
-use crate::view::Slot;
+use headcount_core::{ChangeKind, Command, DetectionMethod, LeaveReason, Profile, Status, Tags};
 
 const CUT_OFF: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::NetworkPartition);
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
@@ -32,7 +28,7 @@ fn said(net: &Net, node: usize) -> Vec<Partition> {
     net.nodes[node].partitions.iter().map(|(_, said)| said.clone()).collect()
 }
 
-fn names(nodes: impl IntoIterator<Item = usize>) -> Vec<crate::NodeId> {
+fn names(nodes: impl IntoIterator<Item = usize>) -> Vec<headcount_core::NodeId> {
     let mut names: Vec<_> = nodes.into_iter().map(|node| id(&format!("n{node}"))).collect();
     names.sort();
     names
@@ -44,11 +40,6 @@ fn suspected(unreachable: impl IntoIterator<Item = usize>, reachable: impl IntoI
 
 fn healed(unreachable: impl IntoIterator<Item = usize>, reachable: impl IntoIterator<Item = usize>) -> Partition {
     Partition { is_over: true, unreachable: names(unreachable), reachable: names(reachable) }
-}
-
-/// Returns true if what this member tells of the other one may come from the far side of a partition.
-fn is_spoken_of_from_afar(core: &Core, run: Run, teller: Option<Slot>) -> bool {
-    core.partition.is_spoken_of_from_afar(core.cx.now, run, teller.map(|slot| core.view.record(slot).run))
 }
 
 #[test]
@@ -124,9 +115,9 @@ fn words_about_this_side_may_be_old_ones_for_a_moment_after_a_partition() {
         net.nodes[0].partitions.last().is_some_and(|(_, partition)| partition.is_over)
     });
     let near = net.nodes[1].core.me().run;
-    assert!(is_spoken_of_from_afar(&net.nodes[0].core, near, None));
+    assert!(net.nodes[0].core.is_spoken_of_from_afar(near, None));
     net.run(net.settings.suspect_timeout * 2);
-    assert!(!is_spoken_of_from_afar(&net.nodes[0].core, near, None));
+    assert!(!net.nodes[0].core.is_spoken_of_from_afar(near, None));
 }
 
 #[test]
@@ -230,10 +221,9 @@ fn a_member_of_the_far_side_whose_process_is_found_dead_is_gone_and_is_none_that
     );
     // Nobody of the far side is heard: what this side tells of its own members is not doubted.
     let core = &net.nodes[0].core;
-    let [subject, teller, far] = ["n1", "n2", "n4"].map(|name| core.view.slot_of(name).expect("known"));
-    let subject = core.view.record(subject).run;
-    assert!(!is_spoken_of_from_afar(core, subject, Some(teller)));
-    assert!(is_spoken_of_from_afar(core, subject, Some(far)));
+    let [subject, teller, far] = [1, 2, 4].map(|node| net.nodes[node].core.me().run);
+    assert!(!core.is_spoken_of_from_afar(subject, Some(teller)));
+    assert!(core.is_spoken_of_from_afar(subject, Some(far)));
     net.run(Duration::from_secs(10));
     cut(&mut net, &[0, 1, 2], false);
     net.run(net.settings.retry_interval * 4 + ms(4_000));

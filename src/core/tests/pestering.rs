@@ -4,16 +4,13 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{Alone, TELLER, member};
+use super::alone::{Alone, TELLER, member, prove};
 use super::net::{Net, address, ms};
-use crate::io::{Input, LinkEvent, Output};
-use crate::limits::{
+use headcount_core::limits::{
     CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_WORDS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
 };
-use crate::member::{DetectionMethod, ProtocolRange, Run, Status};
-use crate::settings::Profile;
-use crate::view::BUCKETS;
-use crate::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+use headcount_core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
+use headcount_core::{DetectionMethod, Input, LinkEvent, Output, Profile, ProtocolRange, Run, Status};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,12 +20,6 @@ fn count(sent: &[(SocketAddr, Message)], at: SocketAddr, is_it: impl Fn(&Message
 
 fn is_probe(message: &Message) -> bool {
     matches!(message, Message::Probe { .. })
-}
-
-/// Has the slot of a member's address proven.
-pub(super) fn prove(alone: &mut Alone, run: Run) {
-    let slot = alone.core.view.slot_of_run(run).expect("a member");
-    alone.core.view.peer_mut(slot).prove();
 }
 
 #[test]
@@ -143,7 +134,7 @@ fn a_view_is_served_in_so_many_pages_at_one_moment_however_many_ask() {
     // Four megabytes a second, in tenths of one.
     let pulled = all(&Message::Pull { after: None, pages: 8 });
     assert!((200..=300).contains(&pulled), "{pulled} pages");
-    let wanted = all(&Message::Want { buckets: [0xff; BUCKETS / 8] });
+    let wanted = all(&Message::Want { buckets: [0xff; 32] });
     assert!((200..=300).contains(&wanted), "{wanted} packets");
 }
 
@@ -161,42 +152,10 @@ fn a_link_that_breaks_as_soon_as_it_stands_is_not_opened_at_once_again_and_again
 }
 
 #[test]
-fn another_process_does_not_speak_over_a_link_that_was_opened_to_a_member() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..2, Status::Up);
-    let [peer, other] = [0, 1].map(|host| member(host, Status::Up));
-    (0..2).for_each(|host| prove(&mut alone, member(host, Status::Up).run));
-    for run in [other.run, Run(0xbad), peer.run] {
-        alone.outputs();
-        let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
-        alone.core.ensure_link(slot);
-        let opened = alone.outputs();
-        let link = opened.iter().find_map(|output| match output {
-            Output::OpenLink { link, to } if *to == peer.address => Some(*link),
-            _ => None,
-        });
-        let link = link.expect("opened");
-        alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });
-        alone.outputs();
-        alone.sequence += 1;
-        let header = Header { cluster: Header::cluster_hash("test"), run, sequence: alone.sequence, fingerprint: 0 };
-        let bytes = PacketBuilder::new(&header, 1_400).finish();
-        alone
-            .core
-            .handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from: peer.address, bytes: &bytes } });
-        let is_closed = alone.outputs().contains(&Output::CloseLink { link });
-        assert_eq!((is_closed, alone.core.open_links()), (run != peer.run, usize::from(run == peer.run)), "{run:?}");
-    }
-}
-
-#[test]
 fn only_observers_tell_a_member_that_it_is_accused() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..200, Status::Up);
-    let observed = |alone: &Alone, host: usize| {
-        let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
-        alone.core.observers.observes(slot)
-    };
+    let observed = |alone: &Alone, host: usize| alone.core.is_observed(&member(host, Status::Up).id);
     for expected in [true, false] {
         let host = (0..200).find(|host| observed(&alone, *host) == expected).expect("of 200");
         let peer = member(host, Status::Up);
@@ -216,7 +175,7 @@ fn only_observers_tell_a_member_that_it_is_accused() {
 #[test]
 fn a_higher_bound_is_stored_when_half_of_the_last_one_is_used() {
     let mut alone = Alone::with_teller();
-    let half = crate::limits::INCARNATION_STEP / 2;
+    let half = headcount_core::limits::INCARNATION_STEP / 2;
     let run = alone.core.me().run;
     let raised = |alone: &mut Alone, incarnation: u64| {
         alone.core.handle(alone.now, Input::Tick);

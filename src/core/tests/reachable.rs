@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::alone::{Alone, TELLER, member};
 use super::hostile::{EVIL, EVIL_RUN, packet};
-use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::Speaker;
-use crate::io::{Command, CoreInit, Input, LinkEvent, LinkId, Notice, Output};
-use crate::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
-use crate::member::{ChangeKind, DetectionMethod, Record, Run, Status, Tags};
-use crate::settings::Profile;
-use crate::wire::{Message, Nonce, Note, Packet, Refusal};
+use headcount_core::limits::{INCARNATION_STEP, MIN_QUESTION_BYTES};
+use headcount_core::wire::{Message, Nonce, Note, Packet, Refusal};
+use headcount_core::{
+    ChangeKind, Command, CoreInit, DetectionMethod, Input, LinkEvent, LinkId, Notice, Output, Profile, Record, Run,
+    Status, Tags,
+};
 
 /// Adds a node that advertises one address and speaks from another one.
 pub(super) fn add_at(net: &mut Net, name: &str, advertised: SocketAddr, real: SocketAddr, seed: SocketAddr) -> usize {
@@ -351,7 +352,7 @@ fn an_answer_to_a_question_that_was_not_asked_makes_nobody_up() {
 #[test]
 fn one_member_alone_makes_no_member_unreachable_that_hears_the_others() {
     let mut net = Net::cluster(Profile::Local, 3);
-    let nonce = net.nodes[0].core.packets.prover.nonce(address(1), net.now);
+    let nonce = net.nodes[0].core.nonce(address(1), net.now);
     let refusal = Refusal::Unreachable { advertised: address(0), heard_from: address(50) };
     Speaker::new(1).says(&mut net, 0, &[Message::Refused { nonce, refusal: refusal.clone() }]);
     assert!(net.nodes[0].notices.contains(&Notice::Refused { by: address(1), refusal }), "{}", net.describe());
@@ -367,12 +368,11 @@ fn a_sponsor_is_proven_at_the_address_that_was_asked_alone() {
     let run = net.nodes[0].core.me().run;
     let has_the_view = |net: &Net| {
         let core = &net.nodes[node].core;
-        core.joiner.transfer.is_none() && core.view.slot_of_run(run).is_some()
+        !core.is_pulling() && core.knows(run)
     };
     net.run_until(ms(1_000), "it has the view", has_the_view);
     let core = &net.nodes[node].core;
-    let slot = core.view.slot_of_run(run).expect("a member");
-    assert!(!core.is_up() && !core.view.entry(slot).peer.is_proven());
+    assert!(!core.is_up() && !core.is_proven(run));
 }
 
 /// Returns a node that suspects a member, and that member.
@@ -399,7 +399,7 @@ fn a_silent_member_that_says_where_it_is_by_now_is_not_told_that_its_address_doe
     for has_moved in [false, true] {
         let (mut alone, silent) = suspecting();
         let from = address(50);
-        let nonce = alone.core.packets.prover.nonce(from, alone.now);
+        let nonce = alone.core.nonce(from, alone.now);
         let sent = alone.hand_in(from, silent.run, |packet| {
             if has_moved {
                 let record = Record { address: from, status: Status::Up, ..silent.clone() };
@@ -419,7 +419,7 @@ fn a_silent_member_that_opens_a_bootstrap_link_is_not_told_that_its_address_does
     let (mut alone, silent) = suspecting();
     // A passing port.
     let (link, from) = (LinkId::Accepted(1), SocketAddr::new(silent.address.ip(), 40_000));
-    let nonce = alone.core.packets.prover.nonce(from, alone.now);
+    let nonce = alone.core.nonce(from, alone.now);
     let bytes = packet(silent.run, 900, &[Message::WhoAreYou { nonce: Nonce(1), echo: Some(nonce) }]);
     alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Frame { from, bytes: &bytes } });
     let told: Vec<_> = alone

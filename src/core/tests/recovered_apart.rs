@@ -1,10 +1,9 @@
 //! Two recoveries that were begun apart, and what becomes of them when they meet.
 
-use super::leadership::{SECOND, leader};
+use super::electing::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::election::{Alarm, Term};
-use crate::io::{Command, Notice};
-use crate::settings::Profile;
+use headcount_core::election::{Alarm, Term};
+use headcount_core::{Command, Notice, Profile};
 
 /// A cluster of five, of which n1, with n3, and n2, with n4, have recovered apart.
 struct Apart {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::net::*;
-use crate::limits::{DIRECT_RETRY, MAX_OPEN_REQUESTS_PER_MEMBER, SENDS_INTO_SILENCE};
-use crate::*;
+use headcount_core::limits::{DIRECT_RETRY, MAX_OPEN_REQUESTS_PER_MEMBER, SENDS_INTO_SILENCE};
+use headcount_core::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -113,7 +113,7 @@ fn the_neighbours_of_a_mover_have_one_link_to_it_again() {
             moves(&mut net, 1, host);
             net.run(SECOND * 15);
             net.assert_all_up();
-            let neighbours = net.nodes[1].core.observers.neighbours().count();
+            let neighbours = net.nodes[1].observed();
             assert_eq!(net.nodes[1].core.open_links(), neighbours, "{n}: at {host}");
             for other in (0..n).filter(|other| *other != 1) {
                 assert_eq!(net.connections(1, other), net.connections(other, 1));

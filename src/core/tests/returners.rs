@@ -6,13 +6,12 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::electing::{SECOND, leader};
 use super::forming::{claims, is_outside, roots, seeds_that_vote};
-use super::leadership::{SECOND, leader};
 use super::net::{Net, id, ms};
-use crate::election::Alarm;
-use crate::io::{Command, Notice, Reply};
-use crate::limits::OTHER_ELECTORATE_MEMORY;
-use crate::settings::Profile;
+use headcount_core::election::Alarm;
+use headcount_core::limits::OTHER_ELECTORATE_MEMORY;
+use headcount_core::{Command, Notice, Profile, Reply};
 
 /// A cluster whose voters, n0–n2, were replaced by n3–n5, and come back blank.
 #[derive(Debug, Clone, Copy)]

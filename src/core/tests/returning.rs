@@ -1,10 +1,9 @@
 //! Members that leave and are started again at once, under their names and at their addresses.
 
-use super::limits::{Alone, member};
+use super::alone::{Alone, member};
 use super::net::ms;
-use crate::io::{Input, Output};
-use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::wire::{Header, Message, Note, PacketBuilder};
+use headcount_core::wire::{Header, Message, Note, PacketBuilder};
+use headcount_core::{ChangeKind, DetectionMethod, Input, LeaveReason, Output, Record, Run, Status};
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
 const RESTARTED: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::Restarted);

@@ -1,11 +1,8 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::io::{Command, Contacted, Reply, StopReason};
-use crate::limits::SEEDS_ASKED_ALONE;
-use crate::member::{ChangeKind, Status};
-use crate::settings::Profile;
-use crate::view::{Slot, View};
+use headcount_core::limits::SEEDS_ASKED_ALONE;
+use headcount_core::{ChangeKind, Command, Contacted, Profile, Reply, Status, StopReason};
 
 fn partition(net: &mut Net, side: usize, is_cut: bool) {
     for a in 0..side {
@@ -43,7 +40,7 @@ fn a_single_cut_between_two_nodes_never_takes_either_down() {
     net.forget_reports();
     net.cut(1, 4, true);
     net.run(Duration::from_secs(30));
-    let is_down = |change: &(_, crate::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
+    let is_down = |change: &(_, headcount_core::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
     assert!(!net.nodes.iter().any(|node| node.changes.iter().any(is_down)));
     for observer in [0, 2, 3, 5] {
         assert!(!net.reported(observer, "n1").contains(&ChangeKind::Suspected), "who hears it well knows better");
@@ -166,21 +163,6 @@ fn a_living_node_that_was_buried_refutes_its_tombstone() {
     assert_eq!(net.status(0, "n3"), None, "reaped");
     partition(&mut net, 3, false);
     net.run_until(net.settings.retry_interval * 2 + ms(2_000), "all agree", Net::all_agree);
-}
-
-#[test]
-fn a_living_node_that_one_member_alone_has_buried_is_asked_and_refutes() {
-    let mut net = Net::with_short_memory(40);
-    let core = &net.nodes[0].core;
-    let is_far = |slot: &Slot| *slot != View::ME && !core.observers.observes(*slot);
-    let far = core.view.live().iter().copied().find(is_far).expect("not everybody observes everybody");
-    let name = core.view.record(far).id.clone();
-    net.nodes[0].core.reap(far);
-    net.drain(0);
-    assert_eq!(net.status(0, name.as_str()), None);
-    // The tombstone would let it in again after a minute; the two seldom speak to each other.
-    net.run_until(ms(2_500), "the others' word is followed up", Net::all_agree);
-    assert_eq!(net.status(0, name.as_str()), Some(Status::Up));
 }
 
 #[test]

@@ -4,12 +4,10 @@
 use super::hostile::{mail, packet, send};
 use super::net::{Net, address, birth, ms};
 use super::outsiders::nonce_of_join;
-use crate::io::CoreInit;
-use crate::limits::LAST_JOIN_RETRY;
-use crate::member::tests::record;
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Message, Nonce, Refusal};
+use headcount_core::limits::LAST_JOIN_RETRY;
+use headcount_core::testing::record;
+use headcount_core::wire::{Message, Nonce, Refusal};
+use headcount_core::{CoreInit, Profile, Record, Run, Status};
 
 /// The joiner's host.
 const JOINER: usize = 5;

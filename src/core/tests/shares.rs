@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{Alone, TELLER, member};
+use super::alone::{Alone, TELLER, member};
 use super::net::{address, ms};
-use crate::counters::DropReason;
-use crate::io::{Input, Output};
-use crate::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
-use crate::member::{Record, Run, Status};
-use crate::wire::{Message, Nonce, Packet};
+use headcount_core::limits::{MAX_DENIALS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
+use headcount_core::wire::{Message, Nonce, Packet};
+use headcount_core::{DropReason, Input, Output, Record, Run, Status};
 
 fn v4(host: u8, port: usize) -> SocketAddr {
     SocketAddr::from(([12, 0, host, 1], 1_000 + port as u16))
@@ -32,7 +30,7 @@ fn in_a_full_waiting_room_the_longest_idle_joiner_gives_way() {
         assert!(is_welcome(&alone.joins(&joiner(nth, v4(1, nth)))), "{nth}");
     }
     assert!(is_welcome(&alone.joins(&joiner(70_000, v4(2, 0)))));
-    let is_held = |nth: usize| alone.core.sponsor.joiners.contains(member(nth, Status::Joining).run);
+    let is_held = |nth: usize| alone.core.holds_joiner(member(nth, Status::Joining).run);
     assert!(!is_held(0) && is_held(1) && is_held(70_000));
 }
 
@@ -99,7 +97,7 @@ fn joiners_that_gave_up_leave_their_places_to_others() {
     for nth in 0..MAX_JOINERS {
         assert_eq!(waiting(&alone.joins(&member(nth, Status::Joining))), nth + 1);
     }
-    let patience = alone.core.cx.settings.retry_interval * 2;
+    let patience = alone.settings.retry_interval * 2;
     alone.now = alone.now + patience - Duration::from_secs(2);
     assert_eq!(waiting(&alone.joins(&member(MAX_JOINERS - 1, Status::Joining))), MAX_JOINERS, "one goes on asking");
     alone.now = alone.now + Duration::from_secs(2);
@@ -108,7 +106,7 @@ fn joiners_that_gave_up_leave_their_places_to_others() {
 
 /// Has somebody bring a cookie from an address that may be another one than it advertises; returns all that was sent.
 fn asks_from(alone: &mut Alone, from: SocketAddr, record: &Record) -> Vec<(SocketAddr, Message)> {
-    let cookie = Some(alone.core.packets.prover.cookie(from, record.run, alone.now));
+    let cookie = Some(alone.core.cookie(from, record.run, alone.now));
     alone.hand_in(from, record.run, |packet| {
         packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
         packet.pad_to(MIN_QUESTION_BYTES);
@@ -144,8 +142,7 @@ fn members_that_pull_take_no_places_of_joiners() {
     alone.introduces(0..3_000);
     for host in 0..2 * MAX_VIEWS_SERVED {
         let puller = member(host, Status::Up);
-        let slot = alone.core.view.slot_of_run(puller.run).expect("a member");
-        alone.core.view.peer_mut(slot).prove();
+        alone.core.set_proven(puller.run, true);
         alone.hand_in(puller.address, puller.run, |packet| {
             assert!(packet.push(&Message::Reply) && packet.push(&Message::Pull { after: None, pages: 1 }));
         });
@@ -163,12 +160,11 @@ fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_jo
     alone.introduces(0..3_000);
     for term in 0..64 {
         let lease = super::net::id(&format!("lease{term}"));
-        alone.core.lease_updates.keep_term(lease, term);
+        alone.core.keep_term(lease, term);
     }
     let members: Vec<Run> = (0..100).map(|host| member(host, Status::Up).run).chain([TELLER]).collect();
     for run in &members {
-        let slot = alone.core.view.slot_of_run(*run).expect("a member");
-        alone.core.view.peer_mut(slot).prove();
+        alone.core.set_proven(*run, true);
     }
     alone.now = alone.now + Duration::from_secs(1);
     let pulls = |alone: &mut Alone, at: SocketAddr, run: Run| {
@@ -188,7 +184,7 @@ fn one_member_does_not_use_up_what_a_node_serves_and_members_leave_a_share_to_jo
     assert!(got >= 8, "{got} packets for a joiner");
     let dropped = alone.core.counters().dropped(DropReason::RateLimited);
     alone.hand_in(address(19_999), TELLER, |packet| {
-        let all = Message::Want { buckets: [0xff; crate::view::BUCKETS / 8] };
+        let all = Message::Want { buckets: [0xff; 32] };
         assert!(packet.push(&Message::Reply) && packet.push(&all));
     });
     assert_eq!(alone.core.counters().dropped(DropReason::RateLimited), dropped + 1, "a comparison costs nothing then");

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hostile::large;
-use super::messages::{ask, say, send};
 use super::net::{Net, address, id};
-use crate::io::{Command, CommandError, Reply, StopReason};
-use crate::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
-use crate::member::{ChangeKind, DetectionMethod, Status};
-use crate::settings::Profile;
+use super::saying::{ask, say, send};
+use headcount_core::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
+use headcount_core::{ChangeKind, Command, CommandError, DetectionMethod, Profile, Reply, Status, StopReason};
 
 /// Lets a node sleep longer than the dead are kept.
 fn sleep(net: &mut Net, node: usize) {
@@ -168,7 +166,7 @@ fn who_joins_anew_sends_nothing_malformed() {
     net.run(Duration::from_secs(5));
     net.assert_all_up();
     let malformed = |net: &Net| -> u64 {
-        net.nodes.iter().map(|node| node.core.counters().dropped(crate::DropReason::Malformed)).sum()
+        net.nodes.iter().map(|node| node.core.counters().dropped(headcount_core::DropReason::Malformed)).sum()
     };
     let before = malformed(&net);
     sleep(&mut net, sleeper);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::net::{Net, address, id, ms};
-use crate::io::{Command, Input, Notice, StopReason};
-use crate::limits::{MIN_QUESTION_BYTES, SETTLE};
-use crate::member::{ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status, Tags};
-use crate::settings::Profile;
-use crate::wire::{Header, Message, Note, Packet, PacketBuilder, Update};
+use headcount_core::limits::{MIN_QUESTION_BYTES, SETTLE};
+use headcount_core::wire::{Message, Note, Packet, PacketBuilder, Update};
+use headcount_core::{
+    ChangeKind, Command, DetectionMethod, Input, LeaveReason, Notice, Profile, Record, Run, Status, StopReason, Tags,
+};
 
 pub(super) const FORCED: Status = Status::Left(LeaveReason::Forced);
 const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
@@ -32,9 +32,7 @@ impl Speaker {
     /// Says messages so often, as far as they fit into one packet, and returns its size.
     pub(super) fn fills(&self, net: &mut Net, to: usize, messages: &[Message], most: usize) -> usize {
         let core = &mut net.nodes[self.node].core;
-        core.packets.sequence += 1;
-        let (run, sequence, fingerprint) = (core.me().run, core.packets.sequence, core.fingerprint());
-        let header = Header { cluster: Header::cluster_hash("test"), run, sequence, fingerprint };
+        let header = core.next_header();
         let mut packet = PacketBuilder::new(&header, 1400);
         for nth in 0..most {
             let is_full = !messages.iter().all(|message| packet.push(message));

@@ -3,16 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::alone::{Alone, TELLER, member};
 use super::hostile::packet;
-use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::speaker::update;
-use crate::counters::DropReason;
-use crate::io::{Input, LinkEvent, LinkId, Output};
-use crate::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
-use crate::member::{LeaveReason, Record, Run, Status};
-use crate::settings::Timing;
-use crate::wire::{Message, Nonce, Packet};
+use headcount_core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
+use headcount_core::wire::{Message, Nonce, Packet};
+use headcount_core::{DropReason, Input, LinkEvent, LinkId, Output, Record, Run, Status, Timing};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A host where no member is.
@@ -23,7 +20,7 @@ fn asks(alone: &mut Alone, from: SocketAddr, run: Run, record: &Record) -> Vec<M
     alone.now = alone.now + ms(60);
     alone.core.handle(alone.now, Input::Tick);
     alone.outputs();
-    let cookie = Some(alone.core.packets.prover.cookie(from, run, alone.now));
+    let cookie = Some(alone.core.cookie(from, run, alone.now));
     let sent = alone.hand_in(from, run, |packet| {
         packet.push(&Message::Join { nonce: Nonce(1), record: record.clone(), cookie });
         packet.pad_to(256);
@@ -56,23 +53,6 @@ fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_
 }
 
 #[test]
-fn who_was_reaped_comes_back_above_the_incarnation_that_is_remembered() {
-    let mut alone = Alone::new(0);
-    let reaped = Record { incarnation: 9, ..member(1, Status::Left(LeaveReason::Graceful)) };
-    alone.core.view.tombstones.insert(alone.now, &reaped);
-    for (incarnation, is_behind) in [(8, true), (9, true), (10, false)] {
-        alone.pass(SECOND);
-        let joiner = Record { incarnation, ..member(1, Status::Joining) };
-        let told = asks(&mut alone, joiner.address, joiner.run, &joiner);
-        match told[..] {
-            [Message::Behind { incarnation: 9, .. }] if is_behind => {}
-            [Message::Welcome { .. }] if !is_behind => {}
-            _ => panic!("{incarnation}: {told:?}"),
-        }
-    }
-}
-
-#[test]
 fn a_joiner_that_has_raised_its_incarnation_does_not_enter_at_the_one_before() {
     let mut alone = Alone::with_teller();
     let joiner = Record { incarnation: 9, ..member(1, Status::Joining) };
@@ -92,7 +72,7 @@ fn a_joiner_that_is_silent_for_a_down_timeout_gives_its_place_up() {
     };
     assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
     let listed = |alone: &Alone| alone.core.counts()[Status::Joining.index()];
-    alone.pass(alone.core.cx.settings.down_timeout - ms(1));
+    alone.pass(alone.settings.down_timeout - ms(1));
     assert_eq!(listed(&alone), 1);
     alone.pass(ms(1));
     assert_eq!(listed(&alone), 0);

@@ -1,6 +1,6 @@
 //! Members whose processes stand still for a while, and then read what has waited: news of leaders that are dead by then.
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 
 /// Returns a node that does not lead: a voter, or a member that never votes.

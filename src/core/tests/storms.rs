@@ -5,16 +5,13 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::alone::{Alone, member};
 use super::hostile::packet;
-use super::limits::{Alone, TELLER, member};
 use super::net::{Net, address, ms};
 use super::reachable::add_at;
-use crate::io::{Durable, Input, LinkEvent, Output};
-use crate::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, TOLD_INTERVAL};
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::time::Time;
-use crate::wire::{Candidacy, Candidate, Message, Nonce, Packet, Refusal, Seeking};
+use headcount_core::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE};
+use headcount_core::wire::{Candidacy, Candidate, Message, Nonce, Packet, Refusal, Seeking};
+use headcount_core::{Durable, Input, Output, Profile, Record, Run, Status, Time};
 
 /// The greatest number of questions that a joiner sends in a second.
 const MOST_QUESTIONS: usize = 60;
@@ -226,35 +223,4 @@ fn a_joiner_that_asks_at_once_with_every_cookie_is_answered_so_often_and_no_more
     let steps = SECONDS as u32 * 1_000 / JOIN_ANSWER_INTERVAL.as_millis() as u32;
     let most = ways.len() as u32 * (JOIN_ANSWERS_AT_ONCE + steps);
     assert!(answers <= most && answers > most / 4, "{answers} answers to {questions} questions, {most} at most");
-}
-
-/// A process that was paused reads all at once how often it was held as gone meanwhile, by everybody who opened a
-/// bootstrap link to it.
-#[test]
-fn however_often_a_node_hears_at_one_moment_that_it_is_gone_it_tells_each_of_its_bootstrap_links_once() {
-    const BOOTSTRAPS: usize = 5;
-    let mut alone = Alone::with_teller();
-    (0..BOOTSTRAPS).for_each(|host| alone.core.out().open_bootstrap(address(host)));
-    for output in alone.outputs() {
-        if let Output::OpenLink { link, .. } = output {
-            alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Connected });
-            alone.outputs();
-        }
-    }
-    let told = |alone: &mut Alone, incarnation| {
-        let run = alone.core.me().run;
-        let before = alone.core.counters().frames_sent;
-        alone.hand_in(address(19_999), TELLER, |packet| {
-            packet.push(&Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 0 });
-        });
-        (alone.core.counters().frames_sent - before) as usize
-    };
-    let incarnation = alone.core.me().incarnation;
-    assert_eq!(told(&mut alone, incarnation), BOOTSTRAPS);
-    for _ in 0..100 {
-        assert_eq!(told(&mut alone, incarnation), 0, "they have just been told");
-    }
-    assert_eq!(told(&mut alone, incarnation + 1), BOOTSTRAPS, "of another incarnation they have not");
-    alone.pass(TOLD_INTERVAL);
-    assert_eq!(told(&mut alone, incarnation + 1), BOOTSTRAPS, "they may not have believed it yet");
 }

@@ -6,12 +6,9 @@ use std::time::Duration;
 
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
-use crate::counters::DropReason;
-use crate::io::{Input, LinkEvent, LinkId, Output};
-use crate::limits::LINK_TIMEOUT;
-use crate::member::{Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::limits::LINK_TIMEOUT;
+use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
+use headcount_core::{DropReason, Input, LinkEvent, LinkId, Output, Profile, Run, Status};
 
 fn run_of(net: &Net, node: usize) -> Run {
     net.nodes[node].core.me().run
@@ -31,7 +28,8 @@ fn dropped(net: &Net, node: usize, reason: DropReason) -> u64 {
 }
 
 fn is_ever_down(net: &Net, name: &str) -> bool {
-    let is_down = |change: &(_, crate::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
+    let is_down =
+        |change: &(_, headcount_core::Change)| change.1.record.id == *name && change.1.record.status != Status::Up;
     net.nodes.iter().any(|node| node.changes.iter().any(is_down))
 }
 
@@ -120,8 +118,7 @@ fn is_greeted(outputs: &[Output], link: LinkId) -> bool {
 fn a_connection_in_a_members_name_is_nobodys_until_its_address_is_proven() {
     let mut net = Net::cluster(Profile::Local, 3);
     let (run, other) = (run_of(&net, 1), run_of(&net, 0));
-    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
-    net.nodes[0].core.view.peer_mut(slot).unprove();
+    net.nodes[0].core.set_proven(run, false);
     let told = packet(run, 900, &[Message::HeldStatus { run: other, incarnation: 1, status: FORCED, age_ms: 0 }]);
     let from = SocketAddr::new(address(1).ip(), 50_000);
     let unproven = LinkId::Accepted(1);
@@ -147,8 +144,7 @@ fn a_member_that_has_proven_nobody_either_echoes_what_it_is_asked_because_of_an_
     let mut net = Net::cluster(Profile::Local, 3);
     let runs = [run_of(&net, 0), run_of(&net, 1)];
     for (node, other) in [(0, 1), (1, 0)] {
-        let slot = net.nodes[node].core.view.slot_of_run(runs[other]).expect("listed");
-        net.nodes[node].core.view.peer_mut(slot).unprove();
+        net.nodes[node].core.set_proven(runs[other], false);
     }
     let from = SocketAddr::new(address(1).ip(), 50_000);
     let greeting = bare(runs[1], 900, &[]);
@@ -172,8 +168,7 @@ fn an_address_that_was_proven_before_makes_no_connection_a_link() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.run(Duration::from_secs(1));
     let run = run_of(&net, 1);
-    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
-    assert!(net.nodes[0].core.view.entry(slot).peer.is_proven());
+    assert!(net.nodes[0].core.is_proven(run));
     let from = SocketAddr::new(address(1).ip(), 50_000);
     let greeting = bare(run, 900, &[]);
     let unproven = LinkId::Accepted(1);
@@ -202,8 +197,7 @@ fn a_seed_that_meets_itself_under_another_address_knows_it() {
 fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;
-    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
-    net.nodes[0].core.view.peer_mut(slot).unprove();
+    net.nodes[0].core.set_proven(run, false);
     let from = std::net::SocketAddr::new(address(EVIL).ip(), 5_000);
     let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 900, fingerprint: 0 };
     let frame = PacketBuilder::new(&header, 1400).finish();
@@ -274,8 +268,7 @@ fn all_answers_to_a_strangers_packet_are_together_no_larger_than_it() {
 fn the_older_connection_in_a_members_name_gives_way() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = run_of(&net, 1);
-    let slot = net.nodes[0].core.view.slot_of_run(run).expect("listed");
-    net.nodes[0].core.view.peer_mut(slot).unprove();
+    net.nodes[0].core.set_proven(run, false);
     let from = SocketAddr::new(address(1).ip(), 50_000);
     let mut closed_by = |sequence: u64, number: u64| {
         let bytes = bare(run, sequence, &[]);

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, id, ms};
-use crate::election::ChangeError;
-use crate::io::{Command, Leadership, Output, Reply};
-use crate::member::Status;
-use crate::settings::Profile;
-use crate::time::Time;
+use headcount_core::election::ChangeError;
+use headcount_core::{Command, Leadership, Output, Profile, Reply, Status, Time};
 
 /// Loses one packet in so many.
 const LOSSY: u64 = 20;

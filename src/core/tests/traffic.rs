@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::Net;
-use crate::settings::Profile;
+use headcount_core::Profile;
 
 /// IPv4 and UDP headers of one datagram.
 const HEADERS: u64 = 28;

@@ -5,10 +5,8 @@ use std::time::Duration;
 use super::hostile::{packet, send};
 use super::net::{Net, address, id, ms};
 use super::speaker::{ELSEWHERE, Speaker, about, mail, old_cluster, update};
-use crate::io::StopReason;
-use crate::member::{Record, Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Message, Nonce, Packet};
+use headcount_core::wire::{Message, Nonce, Packet};
+use headcount_core::{Profile, Record, Run, Status, StopReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -82,7 +80,7 @@ fn islands_without_common_seeds_have_one_of_a_name_once_they_are_joined() {
         net.run(SECOND * age);
         heal(&mut net);
         net.run(SECOND * 5);
-        let command = crate::Command::Join { ticket: 1, addresses: vec![address(0)] };
+        let command = headcount_core::Command::Join { ticket: 1, addresses: vec![address(0)] };
         let asker = net.nodes.iter().position(|node| node.address == address(10)).expect("a first of its side");
         net.command(asker, command);
         net.run(SECOND * if age > 60 { 75 } else { 15 });

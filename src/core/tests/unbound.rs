@@ -6,12 +6,9 @@ use std::time::Duration;
 
 use super::hostile::{evil, packet};
 use super::net::{Net, address, ms};
-use crate::counters::DropReason;
-use crate::io::{Input, Output, Receiver};
-use crate::limits::{MIN_QUESTION_BYTES, QUESTION_INTERVAL};
-use crate::member::{Run, Status};
-use crate::settings::Profile;
-use crate::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder, Update};
+use headcount_core::limits::{MIN_QUESTION_BYTES, QUESTION_INTERVAL};
+use headcount_core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder, Update};
+use headcount_core::{DropReason, Input, Output, Profile, Receiver, Run, Status};
 
 /// Hands n0 an unbound packet from n1's address; returns what n0 sends in return, and to whom.
 fn played(net: &mut Net, bytes: &[u8]) -> Vec<(Receiver, Packet, usize)> {
@@ -153,7 +150,7 @@ fn the_nameless_are_answered_nothing_that_needs_a_receiver() {
 
 /// Returns all kinds of questions that somebody asks whose address is not proven.
 fn questions(net: &Net) -> Vec<Message> {
-    let (view, other) = (&net.nodes[0].core.view, net.nodes[1].core.me());
+    let other = net.nodes[1].core.me();
     let mut joiner = evil("joiner", 5, Status::Joining);
     joiner.address = address(77);
     vec![
@@ -166,7 +163,7 @@ fn questions(net: &Net) -> Vec<Message> {
         Message::IAm { nonce: Nonce(1), record: joiner },
         Message::Heartbeat(Heartbeat { stamp: 1, echo: None }),
         Message::Update(Update { note: None, record: (**other).clone() }),
-        Message::Digest { buckets: view.digest() },
+        net.nodes[0].core.digest(),
         Message::Want { buckets: [255; 32] },
         Message::Pull { after: None, pages: 8 },
         Message::LastHeard { run: other.run },
@@ -231,9 +228,7 @@ fn no_answer_to_an_unproven_address_is_longer_under_its_seal_than_the_question()
 fn a_member_whose_address_is_not_proven_is_not_told_who_is_here() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;
-    let view = &mut net.nodes[0].core.view;
-    let slot = view.slot_of("n1").expect("listed");
-    view.peer_mut(slot).unprove();
+    net.nodes[0].core.set_proven(run, false);
     let question = packet(run, 2_000, &[Message::WhoAreYou { nonce: Nonce(7), echo: None }]);
     let introduces = |packet: &Packet| packet.messages.iter().any(|message| matches!(message, Message::IAm { .. }));
     assert!(!played(&mut net, &question).iter().any(|(_, packet, _)| introduces(packet)));

@@ -5,10 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use crate::io::{Contacted, CoreInit, Notice, StopReason, Unopened};
-use crate::member::Run;
-use crate::settings::Profile;
-use crate::wire::Refusal;
+use headcount_core::wire::Refusal;
+use headcount_core::{Contacted, CoreInit, Notice, Profile, Run, StopReason, Unopened};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SEEDS: [usize; 3] = [0, 1, 2];

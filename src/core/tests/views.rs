@@ -1,11 +1,10 @@
 //! Agreed views that are longer than a packet: in what order their parts may come, and of whom.
 
-use super::leadership::SECOND;
+use super::electing::SECOND;
 use super::net::{Net, id, ms};
-use crate::counters::DropReason;
-use crate::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
-use crate::settings::Profile;
-use crate::wire::{Message, Packet, ViewPart, WantView};
+use headcount_core::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
+use headcount_core::wire::{Message, Packet, ViewPart, WantView};
+use headcount_core::{DropReason, Profile};
 
 const NODES: usize = 120;
 const VOTERS: usize = 3;
@@ -98,13 +97,13 @@ fn so_many_parts_that_come_before_those_that_they_follow_are_kept() {
     let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
     let (_, teller, _) = asked.next_back().expect("a question").clone();
     let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
+    let run = net.nodes[teller].core.me().run;
     let core = &mut net.nodes[late].core;
-    let slot = core.view.slot_of(&long_name(teller)).expect("a member");
     let mut is_kept = |nth: u8| {
         let (after, members) = (Some(id(&format!("m{nth}"))), vec![id(&format!("m{nth}x"))]);
         let part = ViewPart { digest, after, members, more: true, electorate: None, change: None };
         let before = core.counters().dropped(DropReason::Unasked);
-        core.tell_lead(|lead, around| lead.on_view_part(around, slot, part));
+        core.hear(run, Message::ViewPart(Box::new(part)));
         core.counters().dropped(DropReason::Unasked) == before
     };
     for nth in 0..VIEW_PARTS {

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use crate::member::Status;
-use crate::settings::Profile;
-use crate::time::Time;
+use headcount_core::{Profile, Status, Time};
 
 const NODES: usize = 40;
 
@@ -80,8 +78,9 @@ fn a_crash_is_down_in_time_while_others_stand_still_or_their_datagrams_wait() {
             ail_in_rhythm(&mut net, &ill, disturbance, rhythm, Duration::from_secs(40));
             let within = net.settings.down_timeout + ms(500);
             for node in healthy {
-                let is_down =
-                    |change: &crate::Change| change.record.id == id("n0") && change.record.status == Status::Down;
+                let is_down = |change: &headcount_core::Change| {
+                    change.record.id == id("n0") && change.record.status == Status::Down
+                };
                 let down: Option<&(Time, _)> = net.nodes[node].changes.iter().find(|(_, change)| is_down(change));
                 let took = down.map(|(at, _)| at.since(dead_since));
                 assert!(

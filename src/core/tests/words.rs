@@ -2,11 +2,9 @@
 
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use crate::counters::DropReason;
-use crate::io::Command;
-use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
-use crate::settings::Profile;
-use crate::wire::{LeaseUpdate, Message};
+use headcount_core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
+use headcount_core::wire::{LeaseUpdate, Message};
+use headcount_core::{Command, DropReason, Profile};
 
 fn word(term: u64) -> LeaseUpdate {
     LeaseUpdate { lease: id("billing"), node: id("n1"), term, kind: 1, nonce: 0 }

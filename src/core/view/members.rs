@@ -8,7 +8,7 @@
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
 //! again after its member was removed; machines that keep slots are told before (see `wiring::merging`).
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod check;
 #[cfg(test)]
 mod tests;

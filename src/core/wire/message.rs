@@ -279,5 +279,5 @@ impl Message {
     /// The kind of [`Message::Election`].
     pub const ELECTION_KIND: u32 = 28;
     /// The kind of [`Message::Unlink`].
-    pub(crate) const UNLINK_KIND: u32 = 24;
+    pub const UNLINK_KIND: u32 = 24;
 }

@@ -407,10 +407,4 @@ impl Core {
             self.persist();
         }
     }
-
-    /// Returns true if a seed may not be Up.
-    #[cfg(test)]
-    pub(crate) fn misses_seed(&self) -> bool {
-        self.reunion.misses_seed(self.cx.now, &self.view, &self.cx.settings)
-    }
 }

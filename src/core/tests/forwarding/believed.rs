@@ -80,7 +80,7 @@ fn only_members_that_are_up_are_obeyed() {
     let before = reasons.map(|reason| dropped(&net, reason));
     ask(&mut net, Run(0xbad), 66);
     let status = |net: &Net| net.status(first, &format!("n{LEARNER}"));
-    net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(crate::Status::Down));
+    net.run_until(SECOND * 5, "it is down", |net| status(net) == Some(headcount_core::Status::Down));
     ask(&mut net, run, LEARNER);
     net.run(SECOND);
     let after = reasons.map(|reason| dropped(&net, reason));
@@ -94,8 +94,7 @@ fn a_question_fits_into_a_packet_to_an_address_that_is_not_proven() {
     let mut net = cluster(6, 3);
     let (first, _) = leader(&net);
     let leader_run = net.nodes[first].core.me().run;
-    let slot = net.nodes[LEARNER].core.view.slot_of_run(leader_run).expect("listed");
-    net.nodes[LEARNER].core.view.peer_mut(slot).unprove();
+    net.nodes[LEARNER].core.set_proven(leader_run, false);
     net.sent = Some(Vec::new());
     net.command(LEARNER, add(&"n".repeat(63)));
     let sent = net.sent.take().expect("kept");

@@ -1,8 +1,8 @@
 //! Commands that are given while nobody leads: the next leader is waited for, for a while.
 
 use super::*;
-use crate::limits::SUCCESSION_SHARE;
-use crate::member::Status;
+use headcount_core::Status;
+use headcount_core::limits::SUCCESSION_SHARE;
 
 /// The ways in which a leader goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

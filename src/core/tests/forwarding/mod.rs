@@ -5,17 +5,14 @@ mod commands;
 mod leaderless;
 mod resigning;
 
-use crate::counters::DropReason;
-use crate::election::{ChangeError, Electorate, Unchanged};
-use crate::io::{Command, CommandError, Input, Output, Reply};
-use crate::limits::{
+use crate::electing::{SECOND, cluster, leader};
+use crate::net::{Net, address, id, ms};
+use headcount_core::election::{ChangeError, Electorate, Unchanged};
+use headcount_core::limits::{
     FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
 };
-use crate::member::Run;
-use crate::settings::Profile;
-use crate::tests::leadership::{SECOND, cluster, leader};
-use crate::tests::net::{Net, address, id, ms};
-use crate::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
+use headcount_core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
+use headcount_core::{Command, CommandError, DropReason, Input, Output, Profile, Reply, Run};
 
 /// A member that votes nowhere.
 const LEARNER: usize = 4;
@@ -96,8 +93,7 @@ fn ask(net: &mut Net, command: Command) -> Nonce {
 fn tell(net: &mut Net, who: usize, nonce: Nonce, result: Result<Electorate, ChangeError>) {
     let run = net.nodes[who].core.me().run;
     let core = &mut net.nodes[LEARNER].core;
-    let slot = core.view.slot_of_run(run).expect("listed");
-    core.tell_lead(|lead, around| lead.on_voters_changed(around, slot, &VotersChanged { nonce, result }));
+    core.hear(run, Message::VotersChanged(Box::new(VotersChanged { nonce, result })));
     while let Some(output) = net.nodes[LEARNER].core.poll() {
         if let Output::Reply { reply, .. } = output {
             net.nodes[LEARNER].replies.push(reply);

@@ -21,14 +21,10 @@ fn so_many_large_broadcasts_of_others_wait_to_be_sent_on() {
     let run = net.nodes[1].core.me().run;
     let large = payload(&[7; MAX_FLOODED_PAYLOAD + 1]);
     let core = &mut net.nodes[0].core;
-    let slot = core.view.slot_of("n1").expect("a member");
     let mut grows_by = |number: u64| {
         let before = core.sizes().messages;
-        core.messages.on_broadcast(
-            &mut outbox!(core),
-            slot,
-            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: large.clone() },
-        );
+        let said = Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: large.clone() };
+        core.hear(run, Message::Broadcast(Box::new(said)));
         core.sizes().messages - before
     };
     // The first one brings its origin, and the allowance of who relays it.
@@ -78,9 +74,9 @@ fn more_origins_than_there_is_room_for_wait_until_one_is_forgotten() {
     let mut net = Net::cluster(Profile::Lan, 2);
     let origins = MAX_ORIGINS + 1;
     for n in 0..origins {
-        let mut record = crate::member::tests::record(&format!("m{n}"), 5, Status::Up);
+        let mut record = headcount_core::testing::record(&format!("m{n}"), 5, Status::Up);
         (record.run, record.address) = (Run(0x10_0000 + n as u64), address(1_000 + n));
-        forge(&mut net, 1, 0, &[Message::Update(crate::wire::Update { note: None, record })]);
+        forge(&mut net, 1, 0, &[Message::Update(headcount_core::wire::Update { note: None, record })]);
     }
     for n in 0..origins {
         forge(&mut net, 1, 0, &[broadcast(Run(0x10_0000 + n as u64), 1, Duration::ZERO)]);
@@ -102,11 +98,10 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     let sent = net.sent.take().unwrap_or_default();
     assert!(!sent.is_empty() && sent.len() <= 16, "{} packets", sent.len());
     // An address that proved nothing gets no answer to that question.
-    let core = &mut net.nodes[0].core;
-    let slot = core.view.slot_of("n1").expect("a member");
-    core.view.peer_mut(slot).unprove();
+    let asker = net.nodes[1].core.me().run;
+    net.nodes[0].core.set_proven(asker, false);
     net.sent = Some(Vec::new());
-    net.nodes[0].core.asked_for_broadcasts(slot, &[Span { run, first: 1, last: 1 }]);
+    net.nodes[0].core.hear(asker, Message::WantBroadcasts(vec![Span { run, first: 1, last: 1 }]));
     net.drain(0);
     assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unproven), 1);
@@ -120,12 +115,9 @@ fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
     let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
     let mut relay = |by: &str, number| {
         let core = &mut net.nodes[0].core;
-        let slot = core.view.slot_of(by).expect("a member");
-        core.messages.on_broadcast(
-            &mut outbox!(core),
-            slot,
-            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() },
-        );
+        let by = core.record(&id(by)).expect("a member").run;
+        let said = Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() };
+        core.hear(by, Message::Broadcast(Box::new(said)));
         net.drain(0);
     };
     for number in 1..=most + 1 {

@@ -23,7 +23,7 @@ fn a_link_is_opened_to_whoever_is_no_neighbour_and_ends_again() {
     let stranger = (1..60)
         .find(|n| {
             let run = net.nodes[*n].core.me().run;
-            !net.nodes[0].core.is_linked(run)
+            !net.nodes[0].core.has_link(run)
         })
         .expect("not everybody is a neighbour among sixty");
     send(&mut net, 0, &format!("n{stranger}"), &vec![7; 60_000]);
@@ -32,7 +32,7 @@ fn a_link_is_opened_to_whoever_is_no_neighbour_and_ends_again() {
     assert_eq!(net.nodes[stranger].messages.len(), 1);
     net.run(Duration::from_secs(60));
     let run = net.nodes[stranger].core.me().run;
-    assert!(!net.nodes[0].core.is_linked(run), "nothing waits for it any more");
+    assert!(!net.nodes[0].core.has_link(run), "nothing waits for it any more");
 }
 
 #[test]
@@ -218,9 +218,8 @@ fn direct_messages_and_requests_have_their_bounds() {
 /// Hands a node a direct message over the link from another.
 pub(super) fn hand_in(net: &mut Net, to: usize, from: &str, message: &DirectMessage) {
     let core = &mut net.nodes[to].core;
-    let slot = core.view.slot_of(from).expect("a member");
-    let way = core.out().best_way(slot);
-    core.messages.on_direct(&mut outbox!(core), slot, way, message);
+    let run = core.record(&id(from)).expect("a member").run;
+    core.hear(run, Message::Direct(Box::new(message.clone())));
     net.drain(to);
 }
 
@@ -235,9 +234,8 @@ fn receipts_and_answers_count_only_from_the_process_that_the_message_went_to() {
     for to in [1, 2] {
         let answer = DirectMessage { number: 70 + to, purpose: Purpose::Answer { to }, payload: payload(b"speaker") };
         hand_in(&mut net, 0, "n2", &answer);
-        let speaker = net.nodes[0].core.view.slot_of("n2").expect("a member");
-        let core = &mut net.nodes[0].core;
-        core.messages.direct.on_receipt(&mut outbox!(core), speaker, to);
+        let speaker = net.nodes[2].core.me().run;
+        net.nodes[0].core.hear(speaker, Message::Receipt { number: to });
         net.drain(0);
     }
     net.run(ms(50));

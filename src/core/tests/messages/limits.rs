@@ -2,9 +2,8 @@
 
 use super::letters::hand_in;
 use super::*;
-use crate::limits::{
-    MAX_CARRIED_SPANS, MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED,
-    MAX_WANTS, REPAIR_AFTER,
+use headcount_core::limits::{
+    MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED, MAX_WANTS,
 };
 
 /// Returns the messages in packets that one node sent to another since packets are kept.
@@ -244,22 +243,6 @@ fn what_one_member_fetches_has_an_allowance() {
     assert!(net.nodes[0].core.counters().dropped(DropReason::RateLimited) > 0);
 }
 
-/// Has node 0 hear one broadcast of each of so many members, and returns their runs.
-fn know_broadcasts_of(net: &mut Net, members: usize) -> BTreeSet<u64> {
-    let runs: BTreeSet<u64> = (0x10_0000..).take(members).collect();
-    for (at, run) in runs.iter().enumerate() {
-        let mut record = crate::member::tests::record(&format!("m{at}"), 5, Status::Up);
-        (record.run, record.address) = (Run(*run), address(1_000 + at));
-        forge(net, 1, 0, &[Message::Update(crate::wire::Update { note: None, record })]);
-    }
-    // News of members go first.
-    net.run(Duration::from_secs(5));
-    for run in &runs {
-        forge(net, 1, 0, &[broadcast(Run(*run), 1, Duration::ZERO)]);
-    }
-    runs
-}
-
 #[test]
 fn of_many_origins_each_has_its_turn_to_be_told_of() {
     let mut net = Net::cluster(Profile::Local, 2);
@@ -274,31 +257,6 @@ fn of_many_origins_each_has_its_turn_to_be_told_of() {
         }
     }
     assert_eq!(runs, origins);
-}
-
-#[test]
-fn a_packet_without_room_costs_no_origin_its_turn() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let origins = know_broadcasts_of(&mut net, 2 * MAX_CARRIED_SPANS);
-    net.run(REPAIR_AFTER);
-    let core = &mut net.nodes[0].core;
-    let slot = core.view.live()[0];
-    let mut runs = BTreeSet::new();
-    for _ in 0..2 {
-        let mut full = core.out().packet_to(slot);
-        while full.push(&Message::WantBroadcasts(vec![Span { run: Run(u64::MAX), first: 1, last: 1 }])) {}
-        let length = full.len();
-        core.messages.push_held(core.cx.now, &mut full);
-        assert_eq!(full.len(), length, "there was room");
-        let mut packet = core.out().packet_to(slot);
-        core.messages.push_held(core.cx.now, &mut packet);
-        for message in Packet::decode(&packet.finish()).expect("decodes").messages {
-            if let Message::HaveBroadcasts(spans) = message {
-                runs.extend(spans.iter().map(|span| span.run.0));
-            }
-        }
-    }
-    assert_eq!(runs, origins, "two packets with room tell of all");
 }
 
 #[test]
@@ -324,13 +282,8 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
     let (run, largest) = (net.nodes[1].core.me().run, payload(&vec![0; MAX_PAYLOAD_BYTES]));
     let most = (MAX_KEPT_BYTES / MAX_PAYLOAD_BYTES) as u64;
     for number in 1..=most + 3 {
-        let core = &mut net.nodes[0].core;
-        let slot = core.view.slot_of("n1").expect("a member");
-        core.messages.on_broadcast(
-            &mut outbox!(core),
-            slot,
-            &Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() },
-        );
+        let said = Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() };
+        net.nodes[0].core.hear(run, Message::Broadcast(Box::new(said)));
         net.drain(0);
     }
     assert_eq!(net.nodes[0].core.counters().messages.evicted, 3);
@@ -341,9 +294,8 @@ fn what_is_kept_of_others_has_a_bound_in_bytes_and_what_gives_way_is_counted() {
 fn a_receipt_for_what_was_not_sent_yet_is_none() {
     let mut net = Net::cluster(Profile::Local, 2);
     send(&mut net, 0, "n1", b"x");
-    let slot = net.nodes[0].core.view.slot_of("n1").expect("a member");
-    let core = &mut net.nodes[0].core;
-    core.messages.direct.on_receipt(&mut outbox!(core), slot, 1);
+    let run = net.nodes[1].core.me().run;
+    net.nodes[0].core.hear(run, Message::Receipt { number: 1 });
     net.drain(0);
     assert!(net.nodes[0].replies.is_empty());
 }

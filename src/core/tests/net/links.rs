@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Net;
-use crate::io::{Input, LinkEvent, LinkId, StopReason, Unopened};
-use crate::time::Time;
+use headcount_core::{Input, LinkEvent, LinkId, StopReason, Time, Unopened};
 
 /// A node and one of its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,12 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::{Net, Node, id};
-use crate::member::{ChangeKind, Status};
+use headcount_core::{ChangeKind, Status};
 
 /// The greatest number of members that are looked at after every run.
 const SMALL_VIEW: usize = 100;
 /// Larger views are looked at after one run in so many.
 const RUNS_BETWEEN_CHECKS: u64 = 256;
+
+impl Node {
+    /// Returns the number of members that it observes.
+    pub(crate) fn observed(&self) -> usize {
+        self.core.records().filter(|(record, _)| self.core.is_observed(&record.id)).count()
+    }
+}
 
 impl Net {
     /// Has some nodes look at their views member by member: each time as long as these are small, now and then if that takes
@@ -16,10 +23,7 @@ impl Net {
     pub(super) fn check_views(&mut self) {
         self.runs += 1;
         for node in self.running().take(4) {
-            let view = &node.core.view;
-            if view.len() <= SMALL_VIEW || self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS) {
-                view.check();
-            }
+            node.core.check_view(SMALL_VIEW, self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS));
         }
     }
 

@@ -7,18 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Core;
-use crate::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
-use crate::io::{Command, CoreInit, Delivery, Durable, Input, Notice, Output, QuorumInit, Receiver, Reply, StopReason};
-use crate::limits::INCARNATION_STEP;
-use crate::member::{Change, NodeId, Run, Status, Tags};
-use crate::settings::{Profile, Settings};
-use crate::time::Time;
-use crate::wire::LeaseUpdate;
-
+pub(super) use links::Tcp;
 use links::{Parked, Wires};
 
-pub(super) use links::Tcp;
+use headcount_core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
+use headcount_core::limits::INCARNATION_STEP;
+use headcount_core::wire::LeaseUpdate;
+use headcount_core::{
+    Change, Command, Core, CoreInit, Delivery, Durable, Input, NodeId, Notice, Output, Profile, QuorumInit, Receiver,
+    Reply, Run, Settings, Status, StopReason, Tags, Time,
+};
 
 /// One node of the network.
 pub(super) struct Node {
@@ -190,9 +188,9 @@ impl Net {
     pub(super) fn alone_with_a_large_view() -> Self {
         let mut net = Self::cluster(Profile::Local, 1);
         for host in 100_000..101_000 {
-            let mut record = super::limits::member(host, Status::Up);
+            let mut record = super::alone::member(host, Status::Up);
             record.timing = net.settings.timing().expect("good settings");
-            net.nodes[0].core.learn(crate::packet::News::told(record), None);
+            net.nodes[0].core.learn_of(record);
         }
         net.drain(0);
         net

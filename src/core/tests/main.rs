@@ -1,4 +1,5 @@
-//! Behaviours of whole cores talking to each other in virtual time.
+//! Behaviours of whole cores talking to each other in virtual time, seen from outside: by the two doors, the questions that
+//! drivers have, and those of the feature `testing`.
 
 #![allow(
     clippy::format_collect,
@@ -10,8 +11,8 @@
 mod accusers;
 mod admission;
 mod ages;
+mod alone;
 mod answers;
-mod bounds;
 mod chains;
 mod claims;
 mod codec;
@@ -24,6 +25,7 @@ mod detours;
 mod direct;
 mod doubt;
 mod edges;
+mod electing;
 mod exchanges;
 mod faults;
 mod finders;
@@ -41,18 +43,14 @@ mod leadership;
 mod leaving;
 mod limits;
 mod linking;
-mod little;
 mod lost_votes;
 mod many;
 mod merging;
 mod messages;
-mod misdirected;
-mod missing;
 mod movers;
 mod moving;
 mod names;
 mod net;
-mod newborns;
 mod newcomers;
 mod others;
 mod outdated;
@@ -66,6 +64,7 @@ mod relinking;
 mod returners;
 mod returning;
 mod reunion;
+mod saying;
 mod searching;
 mod shares;
 mod sleeping;

@@ -1,8 +1,8 @@
 //! How little, and how seldom, an answer goes to an address that nobody proved, however much there is to tell.
 
-use super::limits::{Alone, member};
+use super::alone::{Alone, member, prove};
+use super::electing::SECOND;
 use super::net::ms;
-use super::pestering::{SECOND, prove};
 use crate::counters::Carrier;
 use crate::io::{Input, Output};
 use crate::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use crate::io::{Command, Input, LinkEvent, Output, Reply};
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::limits::{Alone, member};
+use super::alone::{Alone, member};
 use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
 use crate::io::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
@@ -19,10 +19,6 @@ use crate::view::Slot;
 use crate::wire::{Header, PacketBuilder};
 
 impl Alone {
-    pub(super) fn outputs(&mut self) -> Vec<Output> {
-        std::iter::from_fn(|| self.core.poll()).collect()
-    }
-
     fn drops(&self) -> u64 {
         self.core.counters().dropped(DropReason::TableFull)
     }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::leadership::{SECOND, cluster, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, ms};
 use crate::counters::DropReason;
 use crate::election::{Body, Election, Term};
