@@ -32,7 +32,7 @@
 //! | the table of members, and what this node alone knows of each | `view/` |
 //! | names, records, and how two records merge | `member/` |
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
-//! | what scenarios (`tests/`) ask and bring about beyond the two doors, with the feature `testing` | `testing` |
+//! | what scenarios ask and bring about beyond `handle` and `poll`, with the feature `testing` | `tests/support.rs` |
 //! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
 //! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
@@ -85,8 +85,10 @@ pub mod wire;
 mod wiring;
 
 #[cfg(test)]
+#[path = "tests/internals/mod.rs"]
 mod internals;
 #[cfg(any(test, feature = "testing"))]
+#[path = "tests/support.rs"]
 pub mod testing;
 
 // What tests inside share with those outside names the crate as these do.

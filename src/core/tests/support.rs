@@ -1,7 +1,7 @@
-//! What tests of whole nodes need beyond the two doors: questions that no driver has, and states that take a cluster hours, or
+//! What tests of whole nodes need beyond `handle` and `poll`: questions that no driver has, and states that take a cluster hours, or
 //! an attacker, to bring about. Only with the feature `testing`, which is no part of the crate's promises.
 //!
-//! Must not know: machines' fields, as far as a machine has a question for it; a test that has to know them is in `internals`.
+//! Must not know: machines' fields, as far as a machine has a question for it; a test that has to know them is in `tests/internals`.
 
 use std::net::SocketAddr;
 

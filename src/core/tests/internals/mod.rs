@@ -1,18 +1,18 @@
-//! Whole cores, looked at from inside: scenarios whose tests call a machine, or know its fields. All others are in `tests`.
+//! Whole cores, looked at from inside: scenarios whose tests call a machine, or know its fields. All others are in the folder above.
 
 #![allow(clippy::format_push_string, clippy::unchecked_time_subtraction, reason = "small texts, known figures")]
 
 #[allow(dead_code, reason = "this is what the scenarios in `tests` have, too")]
-#[path = "../tests/alone.rs"]
+#[path = "../alone.rs"]
 mod alone;
 #[allow(dead_code, reason = "as above")]
-#[path = "../tests/electing.rs"]
+#[path = "../electing.rs"]
 mod electing;
 #[allow(dead_code, reason = "as above")]
-#[path = "../tests/net/mod.rs"]
+#[path = "../net/mod.rs"]
 mod net;
 #[allow(dead_code, reason = "as above")]
-#[path = "../tests/saying.rs"]
+#[path = "../saying.rs"]
 mod saying;
 
 mod bounds;
