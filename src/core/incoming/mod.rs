@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes ─▶ receiving ─▶ packet::senders (whose is it?) ─▶ packet::inbox (read once) ─▶ dispatching ─▶ the machine that
-//!                                                                    the message is for ─▶ receiving ─▶ Output::Transmit
+//!                                                                    the message is for ─▶ answering ─▶ Output::Transmit
 //! ```
 //!
 //! | idea | file |

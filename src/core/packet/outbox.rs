@@ -16,21 +16,17 @@ use super::pages::Pages;
 use super::proof::Prover;
 use super::rates::{Turn, Turns};
 use super::sender::Sender;
-use super::way::Way;
 use crate::connectivity::Paths;
 use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
-use crate::io::{LinkId, Output, Receiver};
-use crate::limits::{
-    MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES,
-    TOLD_INTERVAL,
-};
+use crate::io::{Output, Receiver};
+use crate::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::member::{Record, Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
 use crate::view::{Entry, Slot, View, is_due};
-use crate::wire::{Header, Message, Nonce, Note, PacketBuilder, Read, read};
+use crate::wire::{Header, Message, Nonce, Note, PacketBuilder};
 
 /// The numbers and keys of packets, and how often strangers are asked and answered.
 #[derive(Debug, Clone)]
@@ -264,30 +260,6 @@ impl Outbox<'_> {
         self.transmit(to, Receiver::of(run), packet);
     }
 
-    /// Sends a packet to an address; if there is a bootstrap link to it, a copy goes by that.
-    pub(crate) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {
-        self.transmit_bytes(to, receiver, packet.finish());
-    }
-
-    pub(crate) fn transmit_bytes(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
-        if self.paths.bootstrap.len() > 0 {
-            self.send_by_bootstrap(to, &bytes);
-        }
-        self.transmit_datagram(to, receiver, bytes);
-    }
-
-    /// Sends a packet to an address, and no copy by a bootstrap link.
-    pub(crate) fn transmit_datagram(&mut self, to: SocketAddr, receiver: Receiver, bytes: Vec<u8>) {
-        debug_assert!(
-            receiver != Receiver::Anybody || needs_no_receiver(&bytes),
-            "nothing but questions and answers to the nameless is bound to nobody: {:?}",
-            crate::wire::Packet::decode(&bytes)
-        );
-        self.cx.counters.packets_sent += 1;
-        self.cx.counters.bytes_sent += bytes.len() as u64;
-        self.cx.output(Output::Transmit { to, receiver, bytes });
-    }
-
     /// Sends `WhoAreYou` to an address.
     pub(crate) fn ask_who(&mut self, address: SocketAddr) {
         self.packets.turns.expect(self.cx.now, address);
@@ -362,98 +334,4 @@ impl Outbox<'_> {
     pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
         Arc::new(self.view.record(slot).with_status(Status::Up))
     }
-}
-
-/// Ways beside datagrams.
-impl Outbox<'_> {
-    /// Sends a frame over a connection.
-    pub(crate) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
-        self.cx.send_frame(link, packet.finish());
-    }
-
-    /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled
-    /// by a firewall without anybody knowing.
-    pub(crate) fn send_both_ways(&mut self, slot: Slot, message: &Message) {
-        let mut packet = self.packet_to(slot);
-        packet.push(message);
-        self.send_to(slot, packet);
-        if self.paths.fallbacks.is_open(self.view.record(slot).run) {
-            return;
-        }
-        if let Some(link) = self.paths.links.open(self.view.record(slot).run) {
-            let mut packet = self.packet_to(slot);
-            packet.push(message);
-            self.send_frame(link, packet);
-        }
-    }
-
-    /// Returns the way for bulk to a member: its link, if there is one.
-    pub(crate) fn best_way(&self, slot: Slot) -> Way {
-        self.paths.links.open(self.view.record(slot).run).map_or(Way::Datagrams, Way::Link)
-    }
-
-    /// Returns a packet to a member as large as its way allows.
-    pub(crate) fn packet_by(&mut self, way: Way, slot: Slot) -> PacketBuilder {
-        let mut packet = self.packet_to(slot);
-        if matches!(way, Way::Link(_)) {
-            packet.raise_limit(MAX_FRAME_BYTES);
-        }
-        packet
-    }
-
-    /// Sends a packet on its way.
-    pub(crate) fn send_by(&mut self, way: Way, slot: Slot, packet: PacketBuilder) {
-        match way {
-            Way::Datagrams | Way::Unbound => self.send_to(slot, packet),
-            Way::Link(link) => self.send_frame(link, packet),
-        }
-    }
-
-    /// Sends the copy of a packet that goes by the bootstrap link to its address, if there is one. Where the run at the
-    /// other end is known it is not the only copy: that node may use this very address for datagrams, too.
-    pub(crate) fn send_by_bootstrap(&mut self, to: SocketAddr, bytes: &[u8]) {
-        let Some(link) = self.paths.bootstrap.connected_to(to) else { return };
-        self.cx.send_frame(link, bytes.to_vec());
-    }
-
-    /// Sends the copy of a packet that goes by the link, if the member has a fallback.
-    pub(crate) fn send_by_fallback(&mut self, run: Run, bytes: &[u8]) {
-        if self.paths.fallbacks.is_open(run) {
-            self.paths.copy_to_link(self.cx, run, bytes);
-        }
-    }
-
-    /// Opens a bootstrap link to an address that does not answer datagrams, unless there is one.
-    pub(crate) fn open_bootstrap(&mut self, address: SocketAddr) {
-        if self.paths.may_open_bootstrap(self.view, address) {
-            self.paths.end_old_bootstraps(self.cx);
-            self.paths.open_bootstrap(self.cx, address);
-        }
-    }
-
-    /// Opens a bootstrap link to an address where somebody is again: one that was begun before may hang for as long
-    /// as the kernel waits with its next attempt.
-    pub(crate) fn reopen_bootstrap(&mut self, address: SocketAddr) {
-        self.paths.give_up_hung_bootstraps(self.cx, |to| to == address);
-        self.open_bootstrap(address);
-    }
-
-    /// Opens a bootstrap link to an address and sends it this packet first. Returns false if there is no room for one.
-    pub(crate) fn open_bootstrap_with(&mut self, address: SocketAddr, bytes: Vec<u8>) -> bool {
-        self.open_bootstrap(address);
-        self.paths.say_first(address, bytes)
-    }
-
-    /// Opens bootstrap links to these addresses, because none of them answers; to at most half as many as there may be.
-    pub(crate) fn open_bootstraps(&mut self, addresses: &[SocketAddr]) {
-        for address in addresses.iter().take(MAX_BOOTSTRAP_LINKS / 2) {
-            self.open_bootstrap(*address);
-        }
-    }
-}
-
-/// Returns true if a packet consists of messages that need no receiver.
-fn needs_no_receiver(bytes: &[u8]) -> bool {
-    let Ok((_, mut messages)) = read(bytes) else { return false };
-    messages.all(|message| matches!(message, Ok(Read::Message(message)) if message.may_be_unbound()))
 }

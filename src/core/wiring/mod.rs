@@ -3,8 +3,9 @@
 //! | what | file |
 //! |---|---|
 //! | the outside: inputs, deadlines and commands, each to the machine that takes it; questions | `inputs` |
-//! | a packet: whose it is, whether it counts, what goes back | `receiving` |
+//! | a packet: whose it is, whether it counts | `receiving` |
 //! | its messages: who may say what, and who takes it | `dispatching` |
+//! | what goes back to its sender, a stranger's included | `answering` |
 //! | a change of the table of members, and everything that follows | `merging` |
 //! | this node's own record: refuting, moving, leaving, removing others | `myself` |
 //! | coming in and letting others in; introductions; the lost | `entering` |
@@ -15,6 +16,7 @@
 //!
 //! Invariant: a change of the table is made and settled in `merging`, at once and in one order.
 
+mod answering;
 mod dispatching;
 mod entering;
 mod inputs;
