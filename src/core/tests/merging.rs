@@ -75,6 +75,14 @@ proptest! {
 }
 
 #[test]
+fn of_two_records_that_differ_in_their_bytes_alone_the_greater_bytes_count() {
+    let (a, mut b) = (record("a", 1, Status::Up), record("a", 1, Status::Up));
+    b.run = Run(8);
+    let (greater, lesser) = if a.encode() > b.encode() { (a, b) } else { (b, a) };
+    assert!(greater.supersedes(&lesser) && !lesser.supersedes(&greater), "whatever the version, all choose the same");
+}
+
+#[test]
 fn a_new_run_of_a_live_name_first_closes_the_old_story() {
     let old = Arc::new(record("a", 1, Status::Up));
     let mut new = record("a", 2, Status::Up);

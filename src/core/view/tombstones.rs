@@ -87,6 +87,18 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_reaped_again_is_covered_as_long_again_and_one_that_lives_again_not_at_all() {
+        let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
+        let mut tombstones = Tombstones::default();
+        tombstones.insert(Time::ORIGIN, &record("a", 5, Status::Down));
+        tombstones.insert(Time::ORIGIN + minute, &record("a", 7, Status::Down));
+        tombstones.expire(Time::ORIGIN + hour, hour);
+        assert_eq!(tombstones.incarnation("a"), Some(7));
+        tombstones.remove(&record("a", 8, Status::Up).id);
+        assert_eq!((tombstones.incarnation("a"), tombstones.by_age.len()), (None, 0));
+    }
+
+    #[test]
     fn the_oldest_give_way_at_the_bound() {
         let mut tombstones = Tombstones::default();
         for i in 0..=MAX_TOMBSTONES as u64 {

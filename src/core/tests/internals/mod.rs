@@ -35,3 +35,4 @@ mod reunion;
 mod sponsoring;
 mod spreading;
 mod storms;
+mod unmerged;
