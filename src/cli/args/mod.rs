@@ -99,7 +99,7 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     Join(JoinArgs),
     /// Have an agent leave its cluster and stop
     ///
-    /// Waits until it is gone, for ten seconds at most: silence does not count as gone.
+    /// Waits until it is gone, for about ten seconds: silence does not count as gone.
     #[command(after_help = CLIENT_EXITS)]
     Leave(TargetArgs),
     /// Have an agent's node lead nothing and get no new work, as before maintenance
