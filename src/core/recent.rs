@@ -1,4 +1,4 @@
-//! Recent times of keys: who had a turn lately, bounded in memory by construction.
+//! Recent times of keys: who had a turn lately, and how many turns there were, bounded in memory by construction.
 //!
 //! Must not know: whose turn it is, or for what.
 
@@ -75,6 +75,42 @@ impl<K: Ord> Recent<K> {
     }
 }
 
+/// A number that is counted anew in each interval: the next one begins with the first look after the last one is over.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PerInterval {
+    began: Option<Time>,
+    count: u32,
+}
+
+impl PerInterval {
+    /// Returns true if no interval is under way.
+    pub(crate) fn is_over(&self, now: Time, interval: Duration) -> bool {
+        self.began.is_none_or(|began| now.since(began) >= interval)
+    }
+
+    /// Begins the next interval if this one is over; returns true if it was.
+    pub(crate) fn begins_anew(&mut self, now: Time, interval: Duration) -> bool {
+        let is_over = self.is_over(now, interval);
+        if is_over {
+            (self.began, self.count) = (Some(now), 0);
+        }
+        is_over
+    }
+
+    /// Counts one more, unless there were `most` in this interval; returns true if it does.
+    pub(crate) fn take(&mut self, now: Time, interval: Duration, most: u32) -> bool {
+        self.begins_anew(now, interval);
+        let is_left = self.count < most;
+        self.count += u32::from(is_left);
+        is_left
+    }
+
+    /// Returns the time of the next one, which is now or when the next interval begins; counts it if it is now.
+    pub(crate) fn next(&mut self, now: Time, interval: Duration, most: u32) -> Time {
+        if self.take(now, interval, most) { now } else { self.began.unwrap_or(now) + interval }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +127,19 @@ mod tests {
             assert!(recent.size() <= 200);
             now = now + interval;
         }
+    }
+
+    #[test]
+    fn so_many_are_counted_in_an_interval_and_the_next_one_is_at_its_end() {
+        let (interval, mut counted) = (Duration::from_secs(1), PerInterval::default());
+        let (first, next) = (Time::ORIGIN, Time::ORIGIN + interval);
+        for start in [first, next] {
+            let late = start + Duration::from_millis(999);
+            assert!(counted.take(start, interval, 3) && counted.take(late, interval, 3));
+            assert_eq!(counted.next(late, interval, 3), late);
+            assert_eq!(counted.next(late, interval, 3), start + interval);
+            assert!(!counted.take(late, interval, 3) && !counted.is_over(late, interval));
+        }
+        assert!(counted.is_over(next + interval, interval));
     }
 }

@@ -32,6 +32,7 @@ use crate::io::{Output, Receiver};
 use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND};
 use crate::member::{NodeId, Run};
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
 use crate::time::Time;
 use crate::view::{Slot, View};
 use crate::wire::{LeaseUpdate, Message, PacketBuilder};
@@ -44,9 +45,9 @@ pub(crate) struct LeaseUpdates {
     /// The updates, the oldest first.
     heard: VecDeque<LeaseUpdate>,
     /// The updates in this second of members whose word counts.
-    believed: Counted,
+    believed: PerInterval,
     /// Those of newcomers.
-    of_newcomers: Counted,
+    of_newcomers: PerInterval,
     /// The highest terms of leases, of which this node's own agent or another member told. At most [`MAX_LEASE_TERMS`].
     terms: BTreeMap<NodeId, u64>,
 }
@@ -154,27 +155,10 @@ impl LeaseUpdates {
     /// Returns true if one more update of others may be accepted in this second. Newcomers take no place from the others.
     fn take(&mut self, now: Time, is_believed: bool) -> bool {
         if is_believed {
-            self.believed.take(now, LEASE_WORDS_PER_SECOND)
+            self.believed.take(now, SECOND, LEASE_WORDS_PER_SECOND)
         } else {
-            self.of_newcomers.take(now, NEWCOMERS_LEASE_WORDS_PER_SECOND)
+            self.of_newcomers.take(now, SECOND, NEWCOMERS_LEASE_WORDS_PER_SECOND)
         }
-    }
-}
-
-/// The start of a second, and the number of updates in it.
-#[derive(Debug, Clone, Default)]
-struct Counted {
-    since: Time,
-    count: u32,
-}
-
-impl Counted {
-    fn take(&mut self, now: Time, most: u32) -> bool {
-        if now.since(self.since) >= SECOND || self.count == 0 {
-            *self = Self { since: now, count: 0 };
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= most
     }
 }
 

@@ -5,17 +5,14 @@
 //! one. So one sponsor gives several cookies, and answers the question that brings another way's cookie with a
 //! challenge. Only a new cookie is a reason to ask again at once.
 //!
-//! Invariants:
-//! - A sponsor's challenges make a joiner ask it at once at most [`MAX_ASKS_AT_ONCE`] times between two tries.
-//! - Whatever others answer, there are at most [`MAX_TRIES_AT_ONCE`] tries at once in [`FIRST_JOIN_RETRY`].
+//! Invariants: a sponsor's challenges make a joiner ask it at once at most [`MAX_ASKS_AT_ONCE`] times between two tries.
 //!
 //! Must not know: the questions and the answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::limits::{FIRST_JOIN_RETRY, MAX_ASKS_AT_ONCE, MAX_COOKIES_PER_SPONSOR, MAX_JOINERS, MAX_TRIES_AT_ONCE};
-use crate::time::Time;
+use crate::limits::{MAX_ASKS_AT_ONCE, MAX_COOKIES_PER_SPONSOR, MAX_JOINERS};
 use crate::wire::Nonce;
 
 /// The cookies that sponsors gave, by address; of the last [`MAX_JOINERS`] sponsors.
@@ -77,32 +74,9 @@ impl Cookies {
     }
 }
 
-/// The tries at once, because of others' answers or questions.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Haste {
-    began: Option<Time>,
-    tries: u32,
-}
-
-impl Haste {
-    /// Returns the time of the next try that is to be made at once; counts it.
-    pub(super) fn next_try(&mut self, now: Time) -> Time {
-        if self.began.is_none_or(|began| now.since(began) >= FIRST_JOIN_RETRY) {
-            (self.began, self.tries) = (Some(now), 0);
-        }
-        let began = self.began.unwrap_or(now);
-        if self.tries >= MAX_TRIES_AT_ONCE {
-            return began + FIRST_JOIN_RETRY;
-        }
-        self.tries += 1;
-        now
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const SPONSOR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7117);
 
@@ -140,17 +114,5 @@ mod tests {
             (Some(Nonce(2)), None),
             "the one heard least lately went"
         );
-    }
-
-    #[test]
-    fn so_many_tries_are_made_at_once_in_the_first_pause_and_the_next_one_at_its_end() {
-        let mut haste = Haste::default();
-        let at = |ms| Time::ORIGIN + Duration::from_millis(ms);
-        for nth in 0..u64::from(MAX_TRIES_AT_ONCE) {
-            assert_eq!(haste.next_try(at(nth)), at(nth));
-        }
-        assert_eq!(haste.next_try(at(50)), at(0) + FIRST_JOIN_RETRY);
-        let later = at(0) + FIRST_JOIN_RETRY;
-        assert_eq!(haste.next_try(later), later);
     }
 }

@@ -42,6 +42,7 @@ use crate::limits::{
 use crate::member::{Record, Run};
 use crate::packet::Newcomer;
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Candidacy, Candidate, Message, Nonce, Seeking};
@@ -125,34 +126,6 @@ impl Founding {
         self.named_at = self.named_at.filter(|at| now.since(*at) <= after);
         self.hint = self.hint.filter(|(_, at)| now.since(*at) <= after);
     }
-
-    /// Returns true if one more candidate may be asked because others named it; counts it if so.
-    fn take_question(&mut self, now: Time, interval: Duration) -> bool {
-        self.asked.count(now, interval) <= MAX_CANDIDATES_ASKED
-    }
-
-    /// Returns true if others may be told at once of one more candidate that comes first; counts it if so.
-    fn take_news(&mut self, now: Time, interval: Duration) -> bool {
-        self.told.count(now, interval) <= MAX_CANDIDATE_NEWS
-    }
-}
-
-/// A number that is counted anew in each interval.
-#[derive(Debug, Clone, Default)]
-struct PerInterval {
-    count: u32,
-    began: Option<Time>,
-}
-
-impl PerInterval {
-    /// Counts one more; returns the number in this interval.
-    fn count(&mut self, now: Time, interval: Duration) -> u32 {
-        if self.began.is_none_or(|began| now.since(began) >= interval) {
-            (self.count, self.began) = (0, Some(now));
-        }
-        self.count = self.count.saturating_add(1);
-        self.count
-    }
 }
 
 impl Joiner {
@@ -210,7 +183,7 @@ impl Joiner {
         let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
         let founding = &mut joining.founding;
         let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
-        if known.is_some_and(|known| known <= candidate) || !founding.take_question(now, interval) {
+        if known.is_some_and(|known| known <= candidate) || !founding.asked.take(now, interval, MAX_CANDIDATES_ASKED) {
             return;
         }
         founding.hint = Some((candidate, now));
@@ -245,7 +218,7 @@ impl Joiner {
         let first = founding.first();
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
-            if founding.take_news(now, interval) {
+            if founding.told.take(now, interval, MAX_CANDIDATE_NEWS) {
                 self.tell_candidate(out, reunion, &waiting());
             }
         }
@@ -355,26 +328,6 @@ mod tests {
     fn rival(port: u16, at: Time) -> Rival {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
         Rival { run: Run(port.into()), is_told: true, address, candidacy: Some(Candidacy::Named), at }
-    }
-
-    #[test]
-    fn so_many_candidates_are_asked_in_an_interval_because_others_named_them() {
-        let mut founding = Founding::default();
-        for nth in 1..=MAX_CANDIDATES_ASKED {
-            assert!(founding.take_question(NOW, INTERVAL), "{nth}");
-        }
-        assert!(!founding.take_question(NOW + INTERVAL - MS, INTERVAL), "one more");
-        assert!(founding.take_question(NOW + INTERVAL, INTERVAL), "the next interval");
-    }
-
-    #[test]
-    fn so_many_first_candidates_are_told_of_in_an_interval() {
-        let mut founding = Founding::default();
-        for nth in 1..=MAX_CANDIDATE_NEWS {
-            assert!(founding.take_news(NOW, INTERVAL), "{nth}");
-        }
-        assert!(!founding.take_news(NOW + INTERVAL - MS, INTERVAL), "one more");
-        assert!(founding.take_news(NOW + INTERVAL, INTERVAL), "the next interval");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::asked::Asked;
-use super::cookies::{Cookies, Haste};
+use super::cookies::Cookies;
 use super::finders::Finders;
 use super::founding::Founding;
 use super::reachable::Reach;
@@ -35,10 +35,13 @@ use super::transfer::Transfer;
 use crate::context::Context;
 use crate::discovery::Reunion;
 use crate::io::{Contacted, Output, Receiver, StopReason};
-use crate::limits::{FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MIN_QUESTION_BYTES, TRIES_BEFORE_BOOTSTRAP};
+use crate::limits::{
+    FIRST_JOIN_RETRY, FOUNDING_DELAY, LAST_JOIN_RETRY, MAX_TRIES_AT_ONCE, MIN_QUESTION_BYTES, TRIES_BEFORE_BOOTSTRAP,
+};
 use crate::member::{Record, Run};
 use crate::packet::Inbox;
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::wire::{Message, Refusal};
@@ -56,7 +59,8 @@ pub(crate) struct Joining {
     /// The pause before the next try.
     pause: Duration,
     pub(super) cookies: Cookies,
-    haste: Haste,
+    /// The tries at once, because of others' answers or questions.
+    at_once: PerInterval,
     /// True if our own packets came back, or a seed's address is ours.
     pub(crate) is_seed: bool,
     /// True if some seed is not this node itself.
@@ -237,12 +241,10 @@ impl Joiner {
 
     /// Tries again at once, because of what another node says: as often as [`MAX_TRIES_AT_ONCE`] allows, and else a
     /// moment later.
-    ///
-    /// [`MAX_TRIES_AT_ONCE`]: crate::limits::MAX_TRIES_AT_ONCE
     pub(crate) fn try_at_once(&mut self, cx: &mut Context) {
         let now = cx.now;
         if let Some(joining) = &mut self.joining {
-            let at = joining.haste.next_try(now);
+            let at = joining.at_once.next(now, FIRST_JOIN_RETRY, MAX_TRIES_AT_ONCE);
             cx.timers.set_by(Timer::JoinTry, at);
         }
     }

@@ -26,6 +26,7 @@ use crate::limits::{
 };
 use crate::member::Status;
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
@@ -38,9 +39,8 @@ pub(crate) struct Referrals {
     named: Vec<SocketAddr>,
     /// The number of referrals since the last pause.
     hops: u32,
-    /// The number of referrals followed since the interval began.
-    followed: u32,
-    began: Option<Time>,
+    /// The number of referrals followed.
+    followed: PerInterval,
 }
 
 impl Referrals {
@@ -60,20 +60,11 @@ impl Referrals {
         }
     }
 
-    fn begin(&mut self, now: Time, interval: Duration) {
-        if self.began.is_none_or(|began| now.since(began) >= interval) {
-            (self.began, self.followed) = (Some(now), 0);
-        }
-    }
-
     /// Returns the next member to ask, if there is one and it may be asked.
     fn next(&mut self, now: Time, interval: Duration, lot: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
-        self.begin(now, interval);
-        if self.named.is_empty() || self.followed >= MAX_REFERRALS_FOLLOWED {
-            return None;
-        }
-        self.followed += 1;
-        Some(self.named.swap_remove(lot(self.named.len())))
+        self.followed.begins_anew(now, interval);
+        let may_follow = !self.named.is_empty() && self.followed.take(now, interval, MAX_REFERRALS_FOLLOWED);
+        may_follow.then(|| self.named.swap_remove(lot(self.named.len())))
     }
 }
 

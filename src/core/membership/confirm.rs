@@ -22,6 +22,7 @@ use crate::limits::{
 };
 use crate::member::{Run, Status};
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
@@ -54,8 +55,8 @@ impl Purpose {
 pub(crate) struct Confirmations {
     rng: ChaCha8Rng,
     open: BTreeMap<Ticket, Open>,
-    /// The beginning of this interval of removals, and their number in it.
-    removals: Option<(Time, u32)>,
+    /// The number of removals.
+    removals: PerInterval,
 }
 
 #[derive(Debug, Clone)]
@@ -79,12 +80,7 @@ impl Confirmations {
 
     /// Counts one more removal; returns true if it may be made now.
     pub(crate) fn take_removal(&mut self, now: Time) -> bool {
-        let (began, count) = self.removals.get_or_insert((now, 0));
-        if now.since(*began) >= REMOVALS_INTERVAL {
-            (*began, *count) = (now, 0);
-        }
-        *count += 1;
-        *count <= MAX_REMOVALS
+        self.removals.take(now, REMOVALS_INTERVAL, MAX_REMOVALS)
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -94,7 +90,7 @@ impl Confirmations {
 
 impl Confirmations {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        Self { rng, open: BTreeMap::new(), removals: None }
+        Self { rng, open: BTreeMap::new(), removals: PerInterval::default() }
     }
 
     /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`. Returns the purpose if that is

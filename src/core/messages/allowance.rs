@@ -13,6 +13,7 @@ use crate::limits::{
     ALLOWANCE_INTERVAL, MAX_ALLOWANCES, MAX_BYTES_PER_MEMBER, MAX_FETCHED_BYTES, MAX_MESSAGES_PER_MEMBER,
 };
 use crate::member::Run;
+use crate::recent::PerInterval;
 use crate::time::Time;
 
 /// The messages and bytes that each member has spent in its present interval, by run.
@@ -21,10 +22,9 @@ pub(super) struct Allowances {
     spent: BTreeMap<Run, Spent>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Spent {
-    since: Time,
-    messages: u32,
+    messages: PerInterval,
     bytes: usize,
     /// The bytes of these that it fetched in datagrams.
     fetched: usize,
@@ -39,26 +39,24 @@ impl Allowances {
     /// if the table has no room for the member.
     pub(super) fn spend(&mut self, now: Time, run: Run, bytes: usize) -> bool {
         if self.spent.len() >= MAX_ALLOWANCES && !self.spent.contains_key(&run) {
-            self.spent.retain(|_, spent| now.since(spent.since) < ALLOWANCE_INTERVAL);
+            self.spent.retain(|_, spent| !spent.messages.is_over(now, ALLOWANCE_INTERVAL));
             if self.spent.len() >= MAX_ALLOWANCES {
                 return false;
             }
         }
-        let spent = self.spent.entry(run).or_insert(Spent { since: now, messages: 0, bytes: 0, fetched: 0 });
-        if now.since(spent.since) >= ALLOWANCE_INTERVAL {
-            *spent = Spent { since: now, messages: 0, bytes: 0, fetched: 0 };
+        let spent = self.spent.entry(run).or_default();
+        if spent.messages.begins_anew(now, ALLOWANCE_INTERVAL) {
+            (spent.bytes, spent.fetched) = (0, 0);
         }
-        let is_left = spent.messages < MAX_MESSAGES_PER_MEMBER && spent.bytes + bytes <= MAX_BYTES_PER_MEMBER;
-        if is_left {
-            spent.messages += 1;
-            spent.bytes += bytes;
-        }
+        let is_left = spent.bytes + bytes <= MAX_BYTES_PER_MEMBER
+            && spent.messages.take(now, ALLOWANCE_INTERVAL, MAX_MESSAGES_PER_MEMBER);
+        spent.bytes += if is_left { bytes } else { 0 };
         is_left
     }
 
     /// Spends one message that the member fetches in datagrams; returns false if that is more than it has left.
     pub(super) fn fetch(&mut self, now: Time, run: Run, bytes: usize) -> bool {
-        let fetched = self.spent.get(&run).filter(|spent| now.since(spent.since) < ALLOWANCE_INTERVAL);
+        let fetched = self.spent.get(&run).filter(|spent| !spent.messages.is_over(now, ALLOWANCE_INTERVAL));
         if fetched.is_some_and(|spent| spent.fetched + bytes > MAX_FETCHED_BYTES) || !self.spend(now, run, bytes) {
             return false;
         }

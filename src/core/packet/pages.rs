@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::limits::SYNC_PACKETS;
 use crate::member::Run;
+use crate::recent::PerInterval;
 use crate::time::Time;
 
 /// The number of packets of records in one [`PAGES_INTERVAL`]: about 4 MB/s.
@@ -24,8 +25,7 @@ const PAGES_INTERVAL: Duration = Duration::from_millis(100);
 /// The packets of records that were sent lately.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pages {
-    began: Option<Time>,
-    sent: u32,
+    sent: PerInterval,
     /// The number of those for members, in all and by run.
     to_members: u32,
     to: BTreeMap<Run, u32>,
@@ -34,16 +34,15 @@ pub(crate) struct Pages {
 impl Pages {
     /// Returns true if one more page may be sent now to this run; counts it if so.
     pub(crate) fn take(&mut self, now: Time, run: Run, is_member: bool) -> bool {
-        if self.began.is_none_or(|began| now.since(began) >= PAGES_INTERVAL) {
-            (self.began, self.sent, self.to_members) = (Some(now), 0, 0);
+        if self.sent.begins_anew(now, PAGES_INTERVAL) {
+            self.to_members = 0;
             self.to.clear();
         }
         let of_run = self.to.get(&run).copied().unwrap_or(0);
-        let is_over = self.to_members >= MEMBERS_PAGES_PER_INTERVAL || of_run >= PAGES_PER_MEMBER;
-        if self.sent >= PAGES_PER_INTERVAL || (is_member && is_over) {
+        let is_over = is_member && (self.to_members >= MEMBERS_PAGES_PER_INTERVAL || of_run >= PAGES_PER_MEMBER);
+        if is_over || !self.sent.take(now, PAGES_INTERVAL, PAGES_PER_INTERVAL) {
             return false;
         }
-        self.sent += 1;
         if is_member {
             self.to_members += 1;
             self.to.insert(run, of_run + 1);
