@@ -111,13 +111,8 @@ impl Context {
         }
     }
 
-    /// Gives a notice, at most one of its kind in a while.
-    pub(crate) fn notice(&mut self, kind: &'static str, notice: Notice) {
-        self.notice_if_allowed(kind, notice);
-    }
-
     /// Gives a notice, at most one of its kind in a while; returns true if it was given.
-    pub(crate) fn notice_if_allowed(&mut self, kind: &'static str, notice: Notice) -> bool {
+    pub(crate) fn notice(&mut self, kind: &'static str, notice: Notice) -> bool {
         let is_allowed = self.notices.take(self.now, kind);
         if is_allowed {
             self.output(Output::Notice(notice));

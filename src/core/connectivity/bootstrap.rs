@@ -189,16 +189,10 @@ impl Paths {
         }
     }
 
-    /// Closes all bootstrap links in a moment, as this node is Up: they are needed until it is linked.
-    pub(crate) fn end_bootstraps_soon(&mut self, now: Time) {
-        for bootstrap in self.bootstrap.at.values_mut() {
-            bootstrap.until = bootstrap.until.min(now + BOOTSTRAP_LINGER);
-        }
-    }
-
-    /// Closes the bootstrap link to an address in a moment: what goes by it now is perhaps the last.
-    pub(crate) fn end_bootstrap_soon(&mut self, now: Time, address: SocketAddr) {
-        if let Some(bootstrap) = self.bootstrap.at.get_mut(&address) {
+    /// Closes the bootstrap links to these addresses in a moment: what goes by them now is perhaps the last, or they are
+    /// needed until this node is linked.
+    pub(crate) fn end_bootstraps_soon(&mut self, now: Time, is_meant: impl Fn(SocketAddr) -> bool) {
+        for (_, bootstrap) in self.bootstrap.at.iter_mut().filter(|(address, _)| is_meant(**address)) {
             bootstrap.until = bootstrap.until.min(now + BOOTSTRAP_LINGER);
         }
     }

@@ -201,7 +201,7 @@ impl Paths {
         let is_news = |fallback: &Fallback| fallback.is_certain && !fallback.is_told;
         if self.fallbacks.of.get(&run).is_some_and(is_news) {
             let notice = Notice::DatagramsBlocked { id: id.clone() };
-            let is_told = cx.notice_if_allowed("datagrams", notice);
+            let is_told = cx.notice("datagrams", notice);
             if let Some(fallback) = self.fallbacks.of.get_mut(&run) {
                 fallback.is_told = is_told;
             }

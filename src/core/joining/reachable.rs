@@ -237,7 +237,8 @@ impl Joiner {
             if let Some((heard_from, run)) = sponsor {
                 return self.sponsor_unreachable(out, asked[0], heard_from, run);
             }
-            return out.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
+            out.cx.notice("not reached", Notice::NotReached { advertised: address, others: asked });
+            return;
         }
         for to in asked {
             let mut packet = out.packet(usize::MAX);

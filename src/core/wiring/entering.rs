@@ -172,7 +172,7 @@ impl Core {
         self.cx.phase = Phase::Up;
         self.plan_links();
         self.messages.begin(self.cx.now);
-        self.paths.end_bootstraps_soon(self.cx.now);
+        self.paths.end_bootstraps_soon(self.cx.now, |_| true);
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
             self.cx.timers.cancel(timer);
         }

@@ -59,15 +59,10 @@ impl Core {
     /// Judges a member whose deadline has come.
     pub(crate) fn judge(&mut self, run: Run) {
         let Some(slot) = self.view.slot_of_run(run) else { return };
-        let grounds = Grounds {
-            now: self.cx.now,
-            view: &self.view,
-            observers: &self.observers,
-            health: &self.health,
-            settings: &self.cx.settings,
-        };
-        let are_rivals_met = |within| self.me.rivals.are_met(self.cx.now, within);
-        let Some(step) = self.detector.judge(grounds, slot, self.cx.phase.is_up(), are_rivals_met) else { return };
+        let (now, is_up) = (self.cx.now, self.cx.phase.is_up());
+        let are_rivals_met = |within| self.me.rivals.are_met(now, within);
+        let step = self.detector.judge(outbox!(self).grounds(), slot, is_up, are_rivals_met);
+        let Some(step) = step else { return };
         match step {
             DetectorStep::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
             DetectorStep::Look(threshold) => self.judge_at(run, slot, threshold),
@@ -271,7 +266,7 @@ impl Core {
             let asked = self.detector.shuffled(&addresses);
             self.out().open_bootstraps(&asked);
             // There may be more of them than bootstrap links at one time.
-            self.paths.end_bootstraps_soon(self.cx.now);
+            self.paths.end_bootstraps_soon(self.cx.now, |_| true);
         }
         for slot in accused {
             if self.out().must_be_told(slot) {
@@ -318,7 +313,7 @@ impl Core {
     pub(crate) fn doubt_myself(&mut self, why: SelfDoubt) {
         if self.health.doubt(self.cx.now, why, &self.cx.settings) {
             let stretch = self.health.stretch();
-            if self.cx.notice_if_allowed("unhealthy", Notice::Unhealthy { why, stretch }) {
+            if self.cx.notice("unhealthy", Notice::Unhealthy { why, stretch }) {
                 self.health.note_told();
             }
         }
@@ -435,13 +430,14 @@ impl Core {
         } else {
             Vec::new()
         };
-        Scene { gap: self.crash_probe_gap(subject), is_walking: self.observers.walk.is_on(), others }
+        let gap = self.patience_with(std::iter::once(subject));
+        Scene { gap, is_walking: self.observers.walk.is_on(), others }
     }
 
-    /// Returns the time for which an answer is awaited: a crash must be decided within a second in every profile, also
-    /// over round trips of a tenth of a second.
-    fn crash_probe_gap(&self, slot: Slot) -> Duration {
-        let rtt = self.view.entry(slot).peer.rtt().unwrap_or_default();
+    /// Returns the time for which an answer of these members is awaited: a crash must be decided within a second in every
+    /// profile, also over round trips of a tenth of a second.
+    pub(crate) fn patience_with(&self, asked: impl Iterator<Item = Slot>) -> Duration {
+        let rtt = asked.filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
         self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 

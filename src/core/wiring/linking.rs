@@ -333,7 +333,7 @@ impl Core {
     /// Accepts a link that a member opened and proved (see `unproven`): of two that cross, one stays.
     pub(crate) fn accept(&mut self, slot: Slot, link: LinkId) {
         let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
-        let (_, actions) = self.paths.links.accept(self.cx.now, run, link, scene);
+        let actions = self.paths.links.accept(self.cx.now, run, link, scene);
         self.act_on_link(run, actions);
     }
 }
@@ -551,7 +551,7 @@ impl Core {
             && let Some(link) = self.paths.take_unproven(run)
         {
             self.accept(slot, link);
-            self.paths.end_bootstrap_soon(self.cx.now, address);
+            self.paths.end_bootstraps_soon(self.cx.now, |to| to == address);
         }
     }
 }

@@ -23,14 +23,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::Core;
 use crate::counters::DropReason;
 use crate::detection::Inquiries;
 use crate::io::{Notice, Output};
 use crate::joining::NameProbes;
-use crate::limits::{MAX_GONE, MAX_MEMBERS, MIN_CRASH_PROBE_GAP, probe_after};
+use crate::limits::{MAX_GONE, MAX_MEMBERS, probe_after};
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::Rivals;
 use crate::membership::accusation::{
@@ -576,7 +575,8 @@ impl Core {
             // Most members of a large cluster.
             return;
         }
-        if let Some(at) = self.observers.step_at(self.cx.now, slot, self.walk_pause()) {
+        let pause = self.patience_with(self.observers.neighbours());
+        if let Some(at) = self.observers.step_at(self.cx.now, slot, pause) {
             self.cx.timers.set_by(Timer::Walk, at);
         }
     }
@@ -584,7 +584,7 @@ impl Core {
     /// Takes the next step past doubted members, and asks those that it comes to; behind a process that died by a link, too,
     /// which a dead process refuses at once.
     pub(crate) fn walk(&mut self) {
-        let (doubted, pause) = (self.doubted(), self.walk_pause());
+        let (doubted, pause) = (self.doubted(), self.patience_with(self.observers.neighbours()));
         let basis = Basis::of(&self.cx, &self.view);
         let Walked { shift, asked } = self.observers.walk(basis, doubted, pause, |run| self.crashes.is_in_vain(run));
         self.act_on_shift(shift);
@@ -596,13 +596,6 @@ impl Core {
                 self.look_for_crash(slot);
             }
         }
-    }
-
-    /// Returns the time that passed members have to answer.
-    fn walk_pause(&self) -> Duration {
-        let rtts = self.observers.neighbours().filter_map(|slot| self.view.entry(slot).peer.rtt());
-        let rtt = rtts.max().unwrap_or_default();
-        self.cx.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
     }
 
     /// Returns the members that are Suspect, or were asked in vain until their time was over.

@@ -240,15 +240,15 @@ impl Links {
         }
     }
 
-    /// Accepts a link that a member opened and proved: of two that cross, one stays. Returns true if it is this one.
-    pub(crate) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> (bool, Vec<Action>) {
+    /// Accepts a link that a member opened and proved: of two that cross, one stays.
+    pub(crate) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> Vec<Action> {
         let mut actions = Vec::new();
         match self.table.state(run) {
             State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if scene.is_ours => {
-                return (false, vec![Action::Part(link, Parting::Over)]);
+                return vec![Action::Part(link, Parting::Over)];
             }
             State::Idle if self.table.is_full() => {
-                return (false, vec![Action::Full, Action::Part(link, Parting::Over)]);
+                return vec![Action::Full, Action::Part(link, Parting::Over)];
             }
             State::Idle => {}
             State::Opening(old) => actions.push(Action::Close(old)),
@@ -257,7 +257,7 @@ impl Links {
         self.table.leads_to(run, scene.address);
         actions.append(&mut self.opened(now, run, link, scene.wish));
         actions.push(Action::Welcome(link));
-        (true, actions)
+        actions
     }
 
     fn opened(&mut self, now: Time, run: Run, link: LinkId, wish: Wish) -> Vec<Action> {

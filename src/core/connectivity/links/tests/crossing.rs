@@ -123,7 +123,7 @@ impl World {
                 let acceptor = 1 - opener;
                 self.pipes[number].is_unproven = false;
                 let link = self.pipes[number].names[acceptor].expect("an unproven link has a name");
-                let (_, actions) = self.nodes[acceptor].accept(at(1), run(opener), link, scene_at(acceptor));
+                let actions = self.nodes[acceptor].accept(at(1), run(opener), link, scene_at(acceptor));
                 self.act(acceptor, &actions);
             }
             Move::Deliver(_, node) => {

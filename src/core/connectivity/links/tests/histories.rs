@@ -61,8 +61,8 @@ impl World {
                 self.accepted += 1;
                 let link = LinkId::Accepted(self.accepted);
                 self.alive.insert(link);
-                let (stays, actions) = links.accept(now, run, link, scene);
-                assert_eq!(stays, links.open(run) == Some(link));
+                let actions = links.accept(now, run, link, scene);
+                assert_eq!(actions.contains(&Action::Welcome(link)), links.open(run) == Some(link));
                 actions
             }
             (17, _) => links.visit(run, address(run)),

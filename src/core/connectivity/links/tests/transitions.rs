@@ -92,7 +92,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ("spoke, in passing", |links, _| links.spoke(at(9), IT, Wish::Passing), ["", "", "wait opened > ours", "", ""]),
     (
         "accepted, the other opens",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, false)).1,
+        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, false)),
         [
             "rest opened welcome > theirs",
             "close rest opened welcome > theirs",
@@ -103,7 +103,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "accepted, this one opens",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, true)).1,
+        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, true)),
         [
             "rest opened welcome > theirs",
             "close rest opened welcome > theirs",
@@ -114,7 +114,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "accepted, not observed",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Theirs, false)).1,
+        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Theirs, false)),
         [
             "wait opened welcome > theirs",
             "close wait opened welcome > theirs",
@@ -318,10 +318,9 @@ fn beyond_the_bound_nothing_is_opened_visited_or_accepted_but_what_takes_the_pla
     assert_eq!(words(&links.ensure(IT, address(IT))), "full wait");
     assert_eq!(words(&links.due(IT, Some(scene(Wish::Observed, true)))), "full wait");
     assert_eq!(words(&links.visit(Run(8), address(IT))), "full");
-    let (stays, actions) = links.accept(at(0), IT, ITS, scene(Wish::Observed, false));
-    assert_eq!((stays, words(&actions).as_str()), (false, "full part"));
-    let (stays, actions) = links.accept(at(0), run(3), ITS, scene(Wish::Observed, true));
-    assert_eq!((stays, words(&actions).as_str()), (true, "close rest opened welcome"), "in place of its own");
+    assert_eq!(words(&links.accept(at(0), IT, ITS, scene(Wish::Observed, false))), "full part");
+    let accepted = links.accept(at(0), run(3), ITS, scene(Wish::Observed, true));
+    assert_eq!(words(&accepted), "close rest opened welcome", "in place of its own");
     assert_eq!(words(&links.end_visit(IT)), "close");
     assert_eq!(words(&links.ensure(IT, address(IT))), "wait open", "there is room again");
     assert_eq!(links.end_visits().count(), 0);
