@@ -125,7 +125,11 @@ impl Core {
             (Message::ViewPart(part), Some(slot)) => {
                 self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, slot, *part));
             }
-            (Message::ChangeVoters(question), Some(slot)) => self.on_change_voters(slot, *sender, &question),
+            (Message::ChangeVoters(question), Some(slot)) => {
+                self.message_lead(DropReason::WrongState, |lead, around| {
+                    lead.on_change_voters(around, slot, sender.run, &question);
+                })
+            }
             (Message::VotersChanged(changed), Some(slot)) => {
                 self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed));
             }
@@ -170,7 +174,8 @@ impl Core {
         if answer.beside.is_page && self.joiner.is_pulling_from(*sender) {
             answer.beside.last_on_page = Some(news.subject(&self.view).id.clone());
         } else if (from.is_none() || self.cx.phase.is_joining())
-            && !self.is_joiner_up(sender, &news)
+            // Who was admitted says that it is Up: its address is proven, and it need not introduce itself again.
+            && !self.sponsor.joiners.is_admitted(sender.run, sender.from, news.subject(&self.view))
             && !self.take_objection(sender, &news, answer)
         {
             answer.stranger = true;
@@ -180,12 +185,6 @@ impl Core {
         if answer.beside.is_asked_to_confirm {
             answer.owed.held.extend(held);
         }
-    }
-
-    /// Returns true if a joiner that this node admitted says that it is Up: its address is proven, and it need not
-    /// introduce itself again.
-    fn is_joiner_up(&self, sender: &Sender, news: &News) -> bool {
-        self.sponsor.joiners.is_admitted(sender.run, sender.from, news.subject(&self.view))
     }
 
     /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own

@@ -137,12 +137,6 @@ impl Core {
             && record.id != self.me().id
     }
 
-    /// Takes note of addresses to which a bootstrap link was opened in vain.
-    pub(crate) fn note_unreached(&mut self) {
-        let unreached = self.paths.take_unreached();
-        self.joiner.note_unreached(&self.cx, unreached);
-    }
-
     /// Returns what is known of joining, if this node is joining.
     pub fn joining(&self) -> Option<JoinReport> {
         self.joiner.report(&self.cx, &self.view, &self.reunion)
@@ -313,7 +307,8 @@ impl Core {
             return Introduction::Ignored;
         }
         if record.id == self.me().id {
-            self.met_rival(&record);
+            let step = self.me.rivals.met(&self.cx, self.view.me(), &record);
+            self.take_step_about_rival(step);
             return Introduction::Outdated { newer: View::ME };
         }
         let held = self.view.slot_of(record.id.as_str());

@@ -65,7 +65,7 @@ impl Core {
             Input::WorkEnded { term } => self.tell_election(|election, context| election.work_ended(context, term)),
             Input::Link { link, event } => self.link_event(link, event),
         }
-        self.note_unreached();
+        self.joiner.note_unreached(&self.cx, self.paths.take_unreached());
         self.tell_leadership_of_changes();
         debug_assert!(self.cx.outputs().iter().all(|output| match output {
             Output::Transmit { bytes, .. } => bytes.len() <= self.cx.settings.mtu,
@@ -115,7 +115,10 @@ impl Core {
             Timer::Contact(ticket) => self.reunion.end_contact(&mut outbox!(self), ticket),
             Timer::Partition => self.partition.suspect(&mut self.cx, &self.view),
             Timer::PartitionOver => self.partition.end(&mut self.cx, &self.view),
-            Timer::Leadership => self.on_leadership_deadline(),
+            Timer::Leadership => {
+                self.tell_lead(Lead::tick);
+                self.tell_lead(Lead::schedule);
+            }
             Timer::Walk => self.walk(),
             Timer::Spread => self.spread(),
             Timer::RepairMessages => self.repair_messages(),

@@ -13,9 +13,9 @@ use crate::io::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
 use crate::leadership::{Lead, LeadStep, OtherElectorate, Surroundings, push_shortened};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Run};
-use crate::packet::{Sender, Way};
+use crate::packet::Way;
 use crate::view::Slot;
-use crate::wire::{ChangeVoters, LeaderClaim, LeaderRenewal, Message, PacketBuilder};
+use crate::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
 
 /// What drivers ask, and other machines.
 impl Core {
@@ -53,16 +53,6 @@ impl Core {
     pub(crate) fn ballot(&self) -> Option<&Ballot> {
         self.lead.as_ref().map(|lead| lead.ballot())
     }
-
-    /// Returns the time between a leader's renewals.
-    pub(crate) fn renewal_interval(&self) -> std::time::Duration {
-        self.lead.as_ref().map_or(std::time::Duration::MAX, |lead| lead.renewal_interval())
-    }
-
-    /// Returns the number of voters that are there and do not drain; `None` if no voters are known.
-    pub(crate) fn voters_that_may_lead(&self) -> Option<usize> {
-        self.lead.as_ref()?.voters_there(&self.view).map(|(_, may_lead)| may_lead)
-    }
 }
 
 /// The machine's calls, and its steps.
@@ -80,7 +70,7 @@ impl Core {
     }
 
     /// Calls the machine, if leaders are elected here, and does what it says.
-    fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>) -> T) -> Option<T> {
+    pub(crate) fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>) -> T) -> Option<T> {
         let lead = self.lead.as_mut()?;
         let mut around = Surroundings {
             now: self.cx.now,
@@ -157,17 +147,6 @@ impl Core {
         self.mark_lost_vote(lead.has_lost_vote());
         self.with_lead(|lead, around| lead.note_members(around, changes));
     }
-
-    /// Does everything that is due when the timer fires.
-    pub(crate) fn on_leadership_deadline(&mut self) {
-        self.with_lead(Lead::tick);
-        self.with_lead(Lead::schedule);
-    }
-
-    /// Hands leadership over before leaving; returns true if that has to be waited for.
-    pub(crate) fn hand_over(&mut self) -> bool {
-        self.with_lead(Lead::hand_over).unwrap_or(false)
-    }
 }
 
 /// Commands.
@@ -232,10 +211,5 @@ impl Core {
             self.cx.output(Output::VotersHeard { by: None, is_led: false, leader: None });
         }
         self.message_lead(DropReason::WrongState, |lead, around| lead.on_electorate_report(around, by, founded));
-    }
-
-    pub(crate) fn on_change_voters(&mut self, from: Slot, sender: Sender, question: &ChangeVoters) {
-        let run = sender.run;
-        self.message_lead(DropReason::WrongState, |lead, around| lead.on_change_voters(around, from, run, question));
     }
 }

@@ -157,8 +157,8 @@ impl Core {
                 Action::Open(link, to) => self.cx.output(Output::OpenLink { link, to }),
                 Action::Close(link) => self.cx.output(Output::CloseLink { link }),
                 Action::Part(link, why) => self.part(link, why),
-                Action::Greet(link) => self.greet(link, run),
-                Action::Welcome(link) => {
+                // The first frame tells the other end who we are.
+                Action::Greet(link) | Action::Welcome(link) => {
                     let Some(slot) = self.view.slot_of_run(run) else { continue };
                     let packet = self.out().packet_to(slot);
                     self.out().send_frame(link, packet);
@@ -211,13 +211,6 @@ impl Core {
             // The link was open a moment ago: detection is asking about the process already, and goes on.
             Failure::LostAgain => {}
         }
-    }
-
-    /// Sends the first frame, which tells the other end who we are.
-    fn greet(&mut self, link: LinkId, run: Run) {
-        let Some(slot) = self.view.slot_of_run(run) else { return };
-        let packet = self.out().packet_to(slot);
-        self.out().send_frame(link, packet);
     }
 
     /// Says goodbye over a link, and ends it.
@@ -328,13 +321,6 @@ impl Core {
         let actions = self.paths.links.ensure(run, address);
         self.act_on_link(run, actions);
         !self.paths.links.is_idle(run)
-    }
-
-    /// Accepts a link that a member opened and proved (see `unproven`): of two that cross, one stays.
-    pub(crate) fn accept(&mut self, slot: Slot, link: LinkId) {
-        let (run, scene) = (self.view.record(slot).run, self.link_scene(slot));
-        let actions = self.paths.links.accept(self.cx.now, run, link, scene);
-        self.act_on_link(run, actions);
     }
 }
 
@@ -550,7 +536,8 @@ impl Core {
             && self.cx.phase.is_up()
             && let Some(link) = self.paths.take_unproven(run)
         {
-            self.accept(slot, link);
+            let actions = self.paths.links.accept(self.cx.now, run, link, self.link_scene(slot));
+            self.act_on_link(run, actions);
             self.paths.end_bootstraps_soon(self.cx.now, |to| to == address);
         }
     }
@@ -573,7 +560,8 @@ impl Core {
     /// by the link as soon as one is late.
     pub(crate) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
-        let (record, renewal_interval) = (self.view.record(slot), self.renewal_interval());
+        let renewal_interval = self.lead.as_ref().map_or(Duration::MAX, |lead| lead.renewal_interval());
+        let record = self.view.record(slot);
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(renewal_interval) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));

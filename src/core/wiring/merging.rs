@@ -400,7 +400,9 @@ impl Core {
             if after.is_some() {
                 date_accusation(self.cx.now, &mut self.view, slot, before.as_deref());
             } else {
-                self.forget_slot(slot);
+                // In everything that remembers places, before the table gives it to somebody else.
+                self.gossip.forget(slot);
+                self.arrivals.forget(slot);
             }
             // The run that is gone or over is linked, asked about and written to no more.
             let over = before.as_ref().filter(|held| after.as_ref().is_none_or(|after| after.run != held.run));
@@ -461,12 +463,6 @@ impl Core {
         }
         let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
         self.cx.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
-    }
-
-    /// Forgets a place in everything that remembers places, before the table gives it to somebody else.
-    fn forget_slot(&mut self, slot: Slot) {
-        self.gossip.forget(slot);
-        self.arrivals.forget(slot);
     }
 
     /// Forgets a run that is over, because another one has its name, or nobody has.

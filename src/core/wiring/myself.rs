@@ -17,6 +17,7 @@ use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::election::Ballot;
 use crate::io::{CommandError, Durable, Notice, Output, Receiver, Reply, SelfDoubt, StopReason, Ticket};
+use crate::leadership::Lead;
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
 use crate::membership::Purpose;
@@ -160,19 +161,13 @@ impl Core {
         self.raise_incarnation(record.incarnation + 1);
     }
 
-    /// Takes note of another run of this node's name that introduced itself from its own address.
-    pub(crate) fn met_rival(&mut self, rival: &Record) {
-        let step = self.me.rivals.met(&self.cx, self.view.me(), rival);
-        self.take_step_about_rival(step);
-    }
-
     /// Goes on with the dispute about this node's name.
     pub(crate) fn dispute(&mut self) {
         let step = self.me.rivals.dispute(&mut self.cx, self.view.me());
         self.take_step_about_rival(step);
     }
 
-    fn take_step_about_rival(&mut self, step: Option<RivalStep>) {
+    pub(crate) fn take_step_about_rival(&mut self, step: Option<RivalStep>) {
         match step {
             None => {}
             Some(RivalStep::Ask(address)) => self.out().ask_who(address),
@@ -227,7 +222,8 @@ impl Core {
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
             return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
         }
-        let may_lead = self.voters_that_may_lead();
+        let voters = self.lead.as_ref().and_then(|lead| lead.voters_there(&self.view));
+        let may_lead = voters.map(|(_, may_lead)| may_lead);
         self.cx.reply(ticket, Reply::Draining { may_lead });
     }
 
@@ -301,7 +297,7 @@ impl Core {
 impl Core {
     /// Carries out the command to leave. A leader hands over first.
     pub(crate) fn leave(&mut self) {
-        if !self.hand_over() {
+        if !self.with_lead(Lead::hand_over).unwrap_or(false) {
             self.begin_leaving();
         }
     }
@@ -393,7 +389,11 @@ impl Core {
     /// Carries out the command to remove a member.
     pub(crate) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
         match self.removable(id, force) {
-            Ok(slot) if !self.take_removal(slot) => {
+            // One that has left does not count as another removal.
+            Ok(slot)
+                if !matches!(self.view.record(slot).status, Status::Left(_))
+                    && !self.confirmations.take_removal(self.cx.now) =>
+            {
                 self.cx.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
             }
             Ok(slot) => {
@@ -410,11 +410,6 @@ impl Core {
             }
             Err(error) => self.cx.reply(ticket, Reply::Refused(error)),
         }
-    }
-
-    /// Counts this removal, unless its subject has left; returns true if it may be made now.
-    fn take_removal(&mut self, slot: Slot) -> bool {
-        matches!(self.view.record(slot).status, Status::Left(_)) || self.confirmations.take_removal(self.cx.now)
     }
 
     fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {
