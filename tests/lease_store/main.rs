@@ -4,9 +4,9 @@
 #![cfg(any(feature = "sqlite", feature = "postgres"))]
 #![allow(unreachable_pub, dead_code, reason = "modules of one test binary; each database uses its own part")]
 
-mod cases;
 #[cfg(feature = "postgres")]
-mod doors;
+mod access;
+mod cases;
 #[cfg(feature = "postgres")]
 mod faults;
 mod harness;

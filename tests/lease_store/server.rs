@@ -38,11 +38,11 @@ pub struct Server {
 impl Server {
     /// Makes and starts one with these lines of configuration; `None` and a reason printed where that is not possible.
     pub fn start(settings: &[&str]) -> Option<Self> {
-        Self::start_with_doors(settings, None)
+        Self::start_with_access(settings, None)
     }
 
     /// Does as [`Self::start`], with these lines of who may come in, and how.
-    pub fn start_with_doors(settings: &[&str], doors: Option<&str>) -> Option<Self> {
+    pub fn start_with_access(settings: &[&str], access: Option<&str>) -> Option<Self> {
         let programs = programs()?;
         let directory = tempfile::Builder::new().prefix("headcount-pg-").tempdir().expect("a directory").keep();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).expect("for the server's user");
@@ -63,8 +63,8 @@ impl Server {
         }
         let path = data.join("postgresql.auto.conf");
         fs::write(path, text).expect("written");
-        if let Some(doors) = doors {
-            fs::write(data.join("pg_hba.conf"), doors).expect("written");
+        if let Some(access) = access {
+            fs::write(data.join("pg_hba.conf"), access).expect("written");
         }
         let mut server = Self { directory, port, programs, keeper: None };
         server.run();

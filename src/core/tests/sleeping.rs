@@ -53,7 +53,7 @@ fn linked_with_short_memory(n: usize) -> Net {
 #[test]
 fn direct_messages_and_requests_that_were_sent_before_a_long_sleep_end() {
     let mut net = linked_with_short_memory(4);
-    send(&mut net, 3, "n0", b"a letter");
+    send(&mut net, 3, "n0", b"a message");
     ask(&mut net, 3, "n1", Duration::from_secs(30));
     sleep(&mut net, 3);
     let unknown = |name| Reply::Refused(CommandError::NoAnswer { id: id(name) });

@@ -1,6 +1,6 @@
 //! Messages at their limits: what is beyond one is refused, dropped or waits, and takes no room for ever.
 
-use super::letters::hand_in;
+use super::direct::hand_in;
 use super::*;
 use headcount_core::limits::{
     MAX_KEPT_BYTES, MAX_MESSAGES_PER_MEMBER, MAX_OPEN_REQUESTS, MAX_REQUEST_TIMEOUT, MAX_WANTED, MAX_WANTS,

@@ -2,7 +2,7 @@
 
 mod bounds;
 mod broadcasts;
-mod letters;
+mod direct;
 mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,7 @@ use crate::harness::skip;
 use crate::postgres::client;
 use crate::server::{Server, as_user};
 
-const DOORS: &str = "local all all trust\n\
+const ACCESS: &str = "local all all trust\n\
                      host all postgres 127.0.0.1/32 trust\n\
                      hostssl all encrypted 127.0.0.1/32 trust\n\
                      hostssl all certified 127.0.0.1/32 cert\n\
@@ -44,13 +44,13 @@ fn certificates() -> Option<TempDir> {
     None
 }
 
-/// A server with doors, its certificates, and how it answers at each.
-struct House {
+/// A server with several ways in, its certificates, and how it answers at each.
+struct Secured {
     server: Server,
     keys: TempDir,
 }
 
-impl House {
+impl Secured {
     async fn build() -> Option<Self> {
         let keys = certificates()?;
         let file = |name: &str| format!("'{}'", keys.path().join(name).display());
@@ -61,7 +61,7 @@ impl House {
             format!("ssl_ca_file = {}", file("ca.crt")),
         ];
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-        let server = Server::start_with_doors(&settings, Some(DOORS))?;
+        let server = Server::start_with_access(&settings, Some(ACCESS))?;
         let roles = "create role encrypted login superuser; create role certified login superuser; \
                      create role secret login superuser password 'sesame'";
         client(&server.url()).await.batch_execute(roles).await.expect("created");
@@ -69,7 +69,7 @@ impl House {
     }
 
     /// Connects once; `$` in `rest` stands for the directory of keys.
-    async fn knock(&self, role: &str, host: &str, rest: &str) -> Result<(), StoreError> {
+    async fn connect(&self, role: &str, host: &str, rest: &str) -> Result<(), StoreError> {
         let keys = self.keys.path().to_str().expect("text");
         let url = format!("postgres://{role}@{host}:{}/{}", self.server.port, rest.replace('$', keys));
         let options = StoreOptions::new("test").expect("a name");
@@ -78,13 +78,13 @@ impl House {
     }
 
     async fn opens(&self, role: &str, host: &str, rest: &str) {
-        if let Err(error) = self.knock(role, host, rest).await {
+        if let Err(error) = self.connect(role, host, rest).await {
             panic!("{role} at {host} with {rest}: {error}");
         }
     }
 
     async fn stays_shut(&self, role: &str, host: &str, rest: &str, reason: &str) {
-        let error = self.knock(role, host, rest).await.expect_err(rest);
+        let error = self.connect(role, host, rest).await.expect_err(rest);
         assert!(matches!(error, StoreError::Refused { .. }), "{role} at {host} with {rest}: {error:?}");
         assert!(error.needs_people() && error.is_outcome_known());
         assert!(error.to_string().contains(reason), "{role} at {host} with {rest}: {error}");
@@ -95,43 +95,43 @@ const IP: &str = "127.0.0.1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_as_safe_as_sslmode_says() {
-    let Some(house) = House::build().await else { return };
-    house.opens("encrypted", IP, "postgres").await;
-    house.opens("encrypted", IP, "postgres?sslmode=require").await;
-    house.stays_shut("encrypted", IP, "postgres?sslmode=disable", "no encryption").await;
-    house.opens("encrypted", "localhost", "postgres?sslmode=verify-full&sslrootcert=$/ca.crt").await;
-    house.stays_shut("encrypted", IP, "postgres?sslmode=verify-full&sslrootcert=$/ca.crt", "not valid for").await;
-    house.opens("encrypted", IP, "postgres?sslmode=verify-ca&sslrootcert=$/ca.crt").await;
+    let Some(secured) = Secured::build().await else { return };
+    secured.opens("encrypted", IP, "postgres").await;
+    secured.opens("encrypted", IP, "postgres?sslmode=require").await;
+    secured.stays_shut("encrypted", IP, "postgres?sslmode=disable", "no encryption").await;
+    secured.opens("encrypted", "localhost", "postgres?sslmode=verify-full&sslrootcert=$/ca.crt").await;
+    secured.stays_shut("encrypted", IP, "postgres?sslmode=verify-full&sslrootcert=$/ca.crt", "not valid for").await;
+    secured.opens("encrypted", IP, "postgres?sslmode=verify-ca&sslrootcert=$/ca.crt").await;
     for mode in ["require", "verify-ca", "verify-full"] {
         let rest = format!("postgres?sslmode={mode}&sslrootcert=$/other.crt");
-        house.stays_shut("encrypted", "localhost", &rest, "certificate").await;
+        secured.stays_shut("encrypted", "localhost", &rest, "certificate").await;
     }
-    house.stays_shut("encrypted", "localhost", "postgres?sslmode=verify-full&sslrootcert=system", "").await;
-    house.stays_shut("encrypted", IP, "postgres?sslmode=verify-ca&sslrootcert=$/none.crt", "none.crt").await;
+    secured.stays_shut("encrypted", "localhost", "postgres?sslmode=verify-full&sslrootcert=system", "").await;
+    secured.stays_shut("encrypted", IP, "postgres?sslmode=verify-ca&sslrootcert=$/none.crt", "none.crt").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_shows_its_certificate_and_keeps_its_key_to_itself() {
-    let Some(house) = House::build().await else { return };
+    let Some(secured) = Secured::build().await else { return };
     let own = "postgres?sslmode=require&sslcert=$/certified.crt&sslkey=$/certified.key";
-    house.stays_shut("certified", IP, "postgres?sslmode=require", "").await;
-    house.opens("certified", IP, own).await;
-    let key = house.keys.path().join("certified.key");
+    secured.stays_shut("certified", IP, "postgres?sslmode=require", "").await;
+    secured.opens("certified", IP, own).await;
+    let key = secured.keys.path().join("certified.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("set");
-    house.stays_shut("certified", IP, own, "others may read it").await;
+    secured.stays_shut("certified", IP, own, "others may read it").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_come_from_the_address_or_from_the_password_file() {
-    let Some(house) = House::build().await else { return };
-    house.opens("secret:sesame", IP, "postgres?sslmode=disable").await;
-    house.opens("secret:sesame", IP, "postgres?sslmode=require&channel_binding=require").await;
-    house.stays_shut("secret:barley", IP, "postgres", "password authentication failed").await;
-    house.stays_shut("secret", IP, "postgres?passfile=$/none", "password").await;
-    house.stays_shut("secret:sesame", IP, "nowhere", "does not exist").await;
-    let file = house.keys.path().join("pgpass");
+    let Some(secured) = Secured::build().await else { return };
+    secured.opens("secret:sesame", IP, "postgres?sslmode=disable").await;
+    secured.opens("secret:sesame", IP, "postgres?sslmode=require&channel_binding=require").await;
+    secured.stays_shut("secret:barley", IP, "postgres", "password authentication failed").await;
+    secured.stays_shut("secret", IP, "postgres?passfile=$/none", "password").await;
+    secured.stays_shut("secret:sesame", IP, "nowhere", "does not exist").await;
+    let file = secured.keys.path().join("pgpass");
     fs::write(&file, "localhost:*:*:secret:barley\n*:*:postgres:secret:sesame\n").expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("set");
-    house.opens("secret", IP, "postgres?passfile=$/pgpass").await;
-    house.stays_shut("secret", "localhost", "postgres?passfile=$/pgpass", "password").await;
+    secured.opens("secret", IP, "postgres?passfile=$/pgpass").await;
+    secured.stays_shut("secret", "localhost", "postgres?passfile=$/pgpass", "password").await;
 }
