@@ -1,6 +1,7 @@
 //! Answers to a joiner: what it does with each of them.
 //!
-//! Invariants: an answer counts if it echoes the nonce of a question of the present attempt (see `asked`); none makes the joiner ask at once more often than `cookies` allows.
+//! Invariants: an answer counts if it echoes the nonce of a question of the present attempt (see `asked`); none makes
+//! the joiner ask at once more often than `cookies` allows.
 //!
 //! Must not know: how a sponsor decides.
 
@@ -89,7 +90,7 @@ impl Joiner {
         }
     }
 
-    /// Takes the word that the cluster holds this node's name at an incarnation; returns true if this node is to raise its own
+    /// Takes the answer that the cluster holds this node's name at an incarnation; returns true if this node is to raise its own
     /// above that, and to ask again.
     pub(crate) fn on_behind(
         &mut self,
@@ -186,7 +187,7 @@ impl Joiner {
         joining.refused = Some((by, refusal.clone()));
         let is_final = joining.waited(now) >= patience
             && joining.reached.is_none()
-            && !joining.founding.met_rivals
+            && !joining.founding.met_joiners
             && (reunion.is_contact(asked) || !reunion.has_seeds())
             && (joining.asked.refuses_this_node(now, at_most)
                 || !joining.is_seed && are_all_of_another_cluster(&self.answers_of_seeds(out.cx, out.view, reunion)));
@@ -198,8 +199,8 @@ impl Joiner {
     }
 
     /// Handles a refusal because of our name. An address that an operator gave us is believed at once. A member that
-    /// others named, or that is remembered, may be another cluster's by now: its word counts only if there are no seeds to ask, and if no
-    /// member has let us in for as long as a founder waits.
+    /// others named, or that is remembered, may be another cluster's by now: its refusal counts only if there are no
+    /// seeds to ask, and if no member has let us in for as long as a founder waits.
     fn refused_name(
         &mut self,
         out: &mut Outbox<'_>,

@@ -1,8 +1,8 @@
 //! Founding: the choice of the first member among nodes that look for a cluster and find none.
 //!
-//! A *candidate* for founding (no election's candidate: nobody votes) is a node that is a seed: its own list of seeds names it, or others ask it as one of theirs, whether
-//! or not its own list names it. The first candidate founds the cluster: listed ones come before named ones, then the
-//! smaller address.
+//! A *candidate* for founding (no election's candidate: nobody votes) is a node that is a seed: its own list of seeds
+//! names it, or others ask it as one of theirs, whether or not its own list names it. The first candidate founds the
+//! cluster: listed ones come before named ones, then the smaller address.
 //!
 //! Every node knows the candidates that it asked and that answered `NotUp`; it passes the first of these on, beside its
 //! own questions and answers ([`Seeking`]). A node that hears of a candidate that comes before all that it has reached
@@ -51,7 +51,7 @@ use crate::wire::{Candidacy, Candidate, Message, Nonce, Seeking};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Founding {
     /// The nodes that answered that they are not Up, by the address that was asked.
-    not_up: BTreeMap<SocketAddr, Rival>,
+    not_up: BTreeMap<SocketAddr, OtherJoiner>,
     /// Time at which this node was last asked as one of the asker's seeds.
     named_at: Option<Time>,
     /// Time at which a new candidate, or a new node that has this one for a seed, was last heard of.
@@ -63,7 +63,7 @@ pub(crate) struct Founding {
     /// The number of times that others were told at once of a candidate that comes first.
     told: PerInterval,
     /// True if another node of this cluster was Joining, too, at some time.
-    pub(crate) met_rivals: bool,
+    pub(crate) met_joiners: bool,
 }
 
 /// The answer of a node that is Joining itself.
@@ -78,7 +78,7 @@ pub(crate) struct NotUp {
 
 /// Another node that is Joining.
 #[derive(Debug, Clone, Copy)]
-struct Rival {
+struct OtherJoiner {
     run: Run,
     /// True if this node was told of the address that was asked.
     is_told: bool,
@@ -101,11 +101,11 @@ impl Founding {
 
     /// Returns the number of those that answered at addresses of which this node was told.
     pub(super) fn told_answered(&self) -> usize {
-        self.not_up.values().filter(|rival| rival.is_told).count()
+        self.not_up.values().filter(|other| other.is_told).count()
     }
 
     fn has_met(&self, run: Run) -> bool {
-        self.not_up.values().any(|rival| rival.run == run)
+        self.not_up.values().any(|other| other.run == run)
     }
 
     /// Returns a candidate to be asked although it is not one of our seeds.
@@ -114,15 +114,15 @@ impl Founding {
     }
 
     /// Notes a node that answered that it is not Up. At most [`MAX_JOINERS`] are remembered.
-    fn answered_by(&mut self, asked: SocketAddr, rival: Rival) {
+    fn answered_by(&mut self, asked: SocketAddr, other: OtherJoiner) {
         if self.not_up.len() < MAX_JOINERS || self.not_up.contains_key(&asked) {
-            self.not_up.insert(asked, rival);
+            self.not_up.insert(asked, other);
         }
     }
 
     /// Forgets everything that was not heard again for this long.
     fn forget(&mut self, now: Time, after: Duration) {
-        self.not_up.retain(|_, rival| now.since(rival.at) <= after);
+        self.not_up.retain(|_, other| now.since(other.at) <= after);
         self.named_at = self.named_at.filter(|at| now.since(*at) <= after);
         self.hint = self.hint.filter(|(_, at)| now.since(*at) <= after);
     }
@@ -206,11 +206,11 @@ impl Joiner {
         let (joining, answerer) = self.answer_by(out.cx, *nonce)?;
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
-        founding.met_rivals |= is_told;
+        founding.met_joiners |= is_told;
         let before = founding.first();
         let candidacy = seeking.as_ref().and_then(|seeking| seeking.candidacy);
         let address = if is_told { record.address } else { asked };
-        founding.answered_by(asked, Rival { run: record.run, is_told, address, candidacy, at: now });
+        founding.answered_by(asked, OtherJoiner { run: record.run, is_told, address, candidacy, at: now });
         joining.asked.answered(asked, Contacted::NotUp { id: Some(record.id.clone()) }, now);
         if let Some((_, at)) = founding.hint.as_mut().filter(|(hint, _)| hint.address == address) {
             *at = now;
@@ -302,7 +302,7 @@ impl Joiner {
         let is_refused = joining.asked.refuses_this_node(now, answers_count_for(&out.cx.settings))
             && founding.told_answered() == 0
             && joining.has_other_seeds
-            && !founding.met_rivals;
+            && !founding.met_joiners;
         // Another node should found the cluster; if it does not, for whatever reason, others may after as long again.
         let patience = if mine.is_some() && !is_before { patience * 2 } else { patience };
         let is_patient = may_start && waited >= patience && unreached >= patience && !is_refused;
@@ -325,29 +325,29 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(1);
     const MS: Duration = Duration::from_millis(1);
 
-    fn rival(port: u16, at: Time) -> Rival {
+    fn other(port: u16, at: Time) -> OtherJoiner {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
-        Rival { run: Run(port.into()), is_told: true, address, candidacy: Some(Candidacy::Named), at }
+        OtherJoiner { run: Run(port.into()), is_told: true, address, candidacy: Some(Candidacy::Named), at }
     }
 
     #[test]
     fn so_many_that_are_not_up_are_remembered_and_those_go_on_being_heard() {
         let mut founding = Founding::default();
-        let asked = |port: u16| rival(port, NOW).address;
+        let asked = |port: u16| other(port, NOW).address;
         for port in 0..=MAX_JOINERS as u16 {
-            founding.answered_by(asked(port), rival(port, NOW));
+            founding.answered_by(asked(port), other(port, NOW));
         }
         assert_eq!(founding.not_up.len(), MAX_JOINERS);
-        founding.answered_by(asked(0), rival(0, NOW + INTERVAL));
+        founding.answered_by(asked(0), other(0, NOW + INTERVAL));
         founding.forget(NOW + INTERVAL, INTERVAL / 2);
         assert_eq!(founding.not_up.len(), 1, "who answered again");
     }
 
     #[test]
     fn what_is_not_heard_again_is_forgotten_of_candidates_as_of_those_who_have_this_node_for_a_seed() {
-        let candidate = Candidate { candidacy: Candidacy::Listed, address: rival(1, NOW).address };
+        let candidate = Candidate { candidacy: Candidacy::Listed, address: other(1, NOW).address };
         let mut founding = Founding { named_at: Some(NOW), hint: Some((candidate, NOW)), ..Founding::default() };
-        founding.answered_by(candidate.address, rival(1, NOW));
+        founding.answered_by(candidate.address, other(1, NOW));
         founding.forget(NOW + INTERVAL, INTERVAL);
         assert_eq!(
             (founding.not_up.len(), founding.target(), founding.named_at),

@@ -226,7 +226,7 @@ impl Sponsor {
     /// Holds a joiner beside the view, and reports it if its name is new in the listing.
     pub(crate) fn hold(&mut self, cx: &mut Context, newcomer: &Newcomer, is_in_view: bool) {
         let record = Arc::new(newcomer.record.clone());
-        let rivals: Vec<Run> = self
+        let namesakes: Vec<Run> = self
             .joiners
             .held
             .iter()
@@ -234,7 +234,7 @@ impl Sponsor {
             .map(|(run, _)| *run)
             .collect();
         let mut previous = None;
-        for run in rivals {
+        for run in namesakes {
             cx.timers.cancel(Timer::Joiner(run));
             previous = self.joiners.held.remove(&run).filter(|joiner| joiner.is_listed).map(|joiner| joiner.record);
         }

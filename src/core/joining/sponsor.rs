@@ -144,9 +144,9 @@ impl Sponsor {
         if !self.try_reach(out, &newcomer) {
             return;
         }
-        let rival = self.joiners.of_name(&record.id).cloned();
+        let namesake = self.joiners.of_name(&record.id).cloned();
         let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
-        let owner = held.clone().filter(is_held).or(rival).filter(|owner| owner.run != record.run);
+        let owner = held.clone().filter(is_held).or(namesake).filter(|owner| owner.run != record.run);
         if let Some(owner) = owner
             && vacated_by != Some(owner.run)
             && !self.joiners.contains(record.run)
