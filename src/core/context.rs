@@ -24,7 +24,7 @@ pub(crate) enum Phase {
     Joining,
     /// A member.
     Up,
-    /// Saying goodbye.
+    /// Leaving.
     Leaving,
     /// Stopped: nothing goes in or comes out any more.
     Stopped,

@@ -53,8 +53,8 @@ impl Paths {
         std::mem::take(&mut self.unreached)
     }
 
-    /// Returns the luck by which a pause is spread: at least 0 and below 1.
-    pub(crate) fn luck(&mut self) -> f64 {
+    /// Returns the random number by which a pause is spread: at least 0 and below 1.
+    pub(crate) fn random_share(&mut self) -> f64 {
         self.rng.random()
     }
 

@@ -7,7 +7,7 @@
 //! | members that look for a joiner with an empty disk | `finders` |
 //! | the sponsor's side: admission, reachability of joiners | `sponsor`, `reachable` |
 //! | the joiners that it holds beside the view | `joiners` |
-//! | crowds: being referred to another sponsor | `referral` |
+//! | many joiners: being referred to another sponsor | `referral` |
 //! | the owner of a name | `names` |
 //! | moving a whole view, page by page | `transfer/` |
 //!

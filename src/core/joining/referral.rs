@@ -2,7 +2,7 @@
 //!
 //! A member serves its view to at most [`MAX_VIEWS_SERVED`](crate::limits::MAX_VIEWS_SERVED) joiners at one time.
 //! All others are answered `Elsewhere` with up to [`MAX_REFERRALS`] members that are Up, drawn at random, which do the
-//! same; a member that has just got the view serves it in turn, so that a crowd at one seed joins in a few round trips
+//! same; a member that has just got the view serves it in turn, so that many joiners at one seed join in a few round trips
 //! instead of queueing there.
 //!
 //! Invariants:
@@ -61,10 +61,10 @@ impl Referrals {
     }
 
     /// Returns the next member to ask, if there is one and it may be asked.
-    fn next(&mut self, now: Time, interval: Duration, lot: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
+    fn next(&mut self, now: Time, interval: Duration, draw: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
         self.followed.begins_anew(now, interval);
         let may_follow = !self.named.is_empty() && self.followed.take(now, interval, MAX_REFERRALS_FOLLOWED);
-        may_follow.then(|| self.named.swap_remove(lot(self.named.len())))
+        may_follow.then(|| self.named.swap_remove(draw(self.named.len())))
     }
 }
 
@@ -92,7 +92,7 @@ impl Joiner {
         members: &[Option<SocketAddr>],
     ) {
         let (now, mine) = (out.cx.now, out.view.me().address);
-        // A random pause, so that a crowd does not come back at the same moment.
+        // A random pause, so that many joiners do not come back at the same moment.
         let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
         let Some((joining, _)) = self.answer_by(out.cx, nonce) else { return };
         joining.reached_somebody(now);

@@ -17,7 +17,7 @@
 //! Invariants:
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
 //!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
-//!   time, from one by lot on.
+//!   time, beginning at a random one.
 //! - A question is a small datagram. No copy goes by a bootstrap link: whoever is at its other end was asked as it was
 //!   connected, and what goes by it is not lost.
 //! - Voters of before are forgotten with their records, a day after they are gone, and by a member that starts again; the
@@ -158,18 +158,18 @@ impl Lead {
     pub(super) fn plan_look_for_voters(&mut self, around: &Surroundings<'_>) {
         let misses_voters = self.misses_voters(around);
         if misses_voters != self.search.look_at.is_some() {
-            let pause = self.pause_of_lookers(around);
+            let pause = self.pause_of_searchers(around);
             // All members begin at about the same moment: from the first one on they take turns.
             self.search.look_at = misses_voters.then(|| around.now + pause.mul_f64(self.random.random()));
         }
     }
 
-    fn pause_of_lookers(&self, around: &Surroundings<'_>) -> Duration {
+    fn pause_of_searchers(&self, around: &Surroundings<'_>) -> Duration {
         let members = around.view.live().len() + 1;
         // Nobody but the observers of a voter knows yet that it may be gone.
         let is_early = self.cut_off(around.view).next().is_some();
-        let lookers = if is_early { members.min(around.settings.observers + 1) } else { members };
-        pause_among(lookers, around.settings.retry_interval)
+        let searchers = if is_early { members.min(around.settings.observers + 1) } else { members };
+        pause_among(searchers, around.settings.retry_interval)
     }
 
     /// Looks for the voters that are missing, if it is time to.
@@ -180,8 +180,8 @@ impl Lead {
         let view = &*around.view;
         let addresses: BTreeSet<SocketAddr> = self.missing_voters(view).map(|slot| view.record(slot).address).collect();
         self.steps.push(LeadStep::LookFor(addresses));
-        let lot = 0.75 + 0.5 * self.random.random::<f64>();
-        self.search.look_at = Some(around.now + self.pause_of_lookers(around).mul_f64(lot));
+        let share = 0.75 + 0.5 * self.random.random::<f64>();
+        self.search.look_at = Some(around.now + self.pause_of_searchers(around).mul_f64(share));
     }
 }
 

@@ -50,7 +50,7 @@ struct Move {
     is_reached: bool,
 }
 
-/// This node's own move, and its luck.
+/// This node's own move, and its random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Moving {
     rng: ChaCha8Rng,

@@ -112,7 +112,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Checks some ways to come back by lot; more of them, and others, if the environment says so.
+/// Checks some ways to come back at random; more of them, and others, if the environment says so.
 fn check_profile(profile: Profile) {
     let first = number("HEADCOUNT_RETURNS_FIRST_SEED", 0);
     for seed in first..first + number("HEADCOUNT_RETURNS", 12) {

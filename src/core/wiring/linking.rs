@@ -164,11 +164,11 @@ impl Core {
                     self.out().send_frame(link, packet);
                 }
                 Action::Wait(pause) => {
-                    let pause = pause.with(|| self.paths.luck());
+                    let pause = pause.with(|| self.paths.random_share());
                     self.cx.timers.set(Timer::Link(run), self.cx.now + pause);
                 }
                 Action::WaitAtMost(pause) => {
-                    let pause = pause.with(|| self.paths.luck());
+                    let pause = pause.with(|| self.paths.random_share());
                     self.cx.timers.set_by(Timer::Link(run), self.cx.now + pause);
                 }
                 Action::Rest => self.cx.timers.cancel(Timer::Link(run)),

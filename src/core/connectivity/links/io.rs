@@ -18,9 +18,9 @@ pub(crate) enum Action {
     Greet(LinkId),
     /// Greets the member that opened this connection, and proved it.
     Welcome(LinkId),
-    /// Says goodbye over a connection, and ends it.
+    /// Says over a connection that it ends, and ends it.
     Part(LinkId, Parting),
-    /// Ends a connection without a word.
+    /// Ends a connection without a message.
     Close(LinkId),
     /// Calls [`Links::due`] after this time, and not before.
     Wait(Pause),

@@ -16,7 +16,7 @@
 //! - Every state but Open, and an idle one that nothing is planned for, has a deadline.
 //! - Pauses between attempts double up to a bound, and are spread.
 //!
-//! Must not know: views, packets, timers, luck, what a broken link means, or what is said over one. It knows members by
+//! Must not know: views, packets, timers, randomness, what a broken link means, or what is said over one. It knows members by
 //! their runs.
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Pauses: how long a link waits for its next step. Most are spread by luck, which whoever drives the machine draws: the
-//! machine itself has none.
+//! Pauses: how long a link waits for its next step. Most are spread by a random number, which whoever drives the
+//! machine draws: the machine itself has none.
 //!
 //! Must not know: what is waited for.
 
@@ -13,7 +13,7 @@ use crate::limits::{
 /// The time until the next step of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pause {
-    /// This long, whatever the luck.
+    /// This long, always.
     Exact(Duration),
     /// `after`, and so many times `unit`: `from`, and a random part of `spread` more.
     Spread { after: Duration, unit: Duration, from: f64, spread: f64 },
@@ -49,7 +49,7 @@ impl Pause {
         Self::Spread { after: LINK_COURTESY, unit: LINK_SETTLE, from: 0.0, spread: 1.0 }
     }
 
-    /// Returns no pause at all. It is drawn like the others, so that whatever comes next has the same luck.
+    /// Returns no pause at all. It is drawn like the others, so that whatever comes next has the same random number.
     pub(crate) fn none() -> Self {
         Self::spread(Duration::ZERO, 0.0, 1.0)
     }
@@ -60,11 +60,11 @@ impl Pause {
         Self::spread(doubled(LINK_BACKOFF, failures.saturating_sub(1)), 0.5, 1.0)
     }
 
-    /// Returns the time that this pause takes with this luck, at least 0 and below 1, which is drawn only if it matters.
-    pub(crate) fn with(self, luck: impl FnOnce() -> f64) -> Duration {
+    /// Returns the time that this pause takes with this random share, at least 0 and below 1, which is drawn only if it matters.
+    pub(crate) fn with(self, share: impl FnOnce() -> f64) -> Duration {
         match self {
             Self::Exact(pause) => pause,
-            Self::Spread { after, unit, from, spread } => after + unit.mul_f64(from + luck() * spread),
+            Self::Spread { after, unit, from, spread } => after + unit.mul_f64(from + share() * spread),
         }
     }
 }
