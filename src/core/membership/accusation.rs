@@ -1,4 +1,4 @@
-//! Accusations: what is made of the word that a member is silent, or dead, before and after it is merged.
+//! Accusations: what is made of the report that a member is silent, or dead, before and after it is merged.
 //!
 //! Invariants:
 //! - Whoever knows better tells the accused, and believes the accuser later, if the accused does not refute: views do not
@@ -16,11 +16,13 @@ use crate::time::Time;
 use crate::view::{Entry, Peer, Slot, View, is_due};
 use crate::wire::{Message, Note};
 
-/// Returns true if this node knows better than an accusation of silence: it heard the member itself so lately that
-/// not even a heartbeat is overdue, and after the accuser did. Or a cut is healing, or has healed a moment ago, and the member that is reported
-/// dead was not even suspected on this side of it, where its observers are: the accusation is the far side's, if
-/// anybody of that is heard. Or its process is reported to have ended, and holds a link to this node. Or it has
-/// refuted such accusations again and again.
+/// Returns true if this node knows better than an accusation. It does in each of these cases:
+///
+/// - It heard the member itself so lately that not even a heartbeat is overdue, and after the accuser did.
+/// - A cut is healing, or has healed a moment ago, and the member that is reported dead was not even suspected on this
+///   side of it, where its observers are: the accusation is the far side's, if anybody of that is heard.
+/// - The member's process is reported to have ended, and holds a link to this node.
+/// - The member has refuted such accusations again and again.
 ///
 /// Without this, one bad link (or the far side of a healed cut) makes every member report the death of a neighbour
 /// that it hears well. The accused is told and refutes within a round trip; if it does not (it may be deaf), the
@@ -47,8 +49,8 @@ pub(crate) fn take_contradiction(
     let is_known_better = is_linked || (is_about_silence && (is_fresh || is_from_afar));
     // Its accuser hears it badly, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
     let rare = peer.rare();
-    let is_obituary = record.status == Status::Down && note.method == DetectionMethod::ConnectionLost;
-    let refuted = if is_obituary { rare.false_obituaries } else { rare.refutations };
+    let is_death_report = record.status == Status::Down && note.method == DetectionMethod::ConnectionLost;
+    let refuted = if is_death_report { rare.false_death_reports } else { rare.refutations };
     let is_often_refuted = refuted.are_at_the_bound(now, timing);
     if !((is_known_better || is_often_refuted) && is_accusation && is_held_up) {
         return false;
@@ -66,11 +68,11 @@ pub(crate) fn take_contradiction(
 }
 
 /// Counts a return of a member whose process was reported to have ended.
-pub(crate) fn note_false_obituary(now: Time, view: &mut View, slot: Slot) {
+pub(crate) fn note_false_death_report(now: Time, view: &mut View, slot: Slot) {
     let timing = view.record(slot).timing;
     let peer = view.peer_mut(slot);
     if peer.method == Some(DetectionMethod::ConnectionLost) {
-        peer.rare_mut().false_obituaries.add(now, timing);
+        peer.rare_mut().false_death_reports.add(now, timing);
     }
 }
 
@@ -82,10 +84,10 @@ pub(crate) fn note_false_obituary(now: Time, view: &mut View, slot: Slot) {
 /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
 pub(crate) fn skipped_suspicion(now: Time, held: &Entry, record: &Record, note: Note) -> bool {
     let is_about_silence = matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
-    let is_obituary = record.status == Status::Down && matches!(held.record.status, Status::Up | Status::Suspect);
+    let is_death_report = record.status == Status::Down && matches!(held.record.status, Status::Up | Status::Suspect);
     let is_heard_out = held.record.incarnation == record.incarnation
         && held.refutation_deadline().is_some_and(|deadline| deadline <= now);
-    is_about_silence && is_obituary && !is_heard_out
+    is_about_silence && is_death_report && !is_heard_out
 }
 
 /// Notes the time since which a member is held as accused, or gone, at its incarnation.

@@ -1,4 +1,4 @@
-//! What one member says of others, in packets of its own; and what becomes of late, doubled and mistaken words.
+//! What one member says of others, in packets of its own; and what becomes of late, doubled and mistaken reports.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const GRACEFUL: Status = Status::Left(LeaveReason::Graceful);
 /// A host where no node is; the speaker's second address.
 pub(super) const ELSEWHERE: usize = 99;
 
-/// A member that says what it wants: a true one, whose words are put into its mouth.
+/// A member that says what it wants: a true one, whose messages are written for it.
 pub(super) struct Speaker {
     node: usize,
 }
@@ -81,7 +81,7 @@ fn is_up_everywhere(net: &Net, name: &str) -> bool {
 }
 
 #[test]
-fn every_false_obituary_is_refuted_within_a_round_trip() {
+fn every_false_death_report_is_refuted_within_a_round_trip() {
     for status in [Status::Suspect, Status::Down, Status::Leaving, GRACEFUL] {
         let mut net = old_cluster(Profile::Default, 30);
         let speaker = Speaker::new(2);
@@ -161,7 +161,7 @@ fn a_refutation_that_waits_for_the_disk_is_one_refutation() {
 }
 
 #[test]
-fn an_obituary_of_another_run_does_not_bury_a_living_member() {
+fn a_death_report_of_another_run_does_not_end_a_living_member() {
     let mut net = old_cluster(Profile::Local, 5);
     let speaker = Speaker::new(2);
     for status in [Status::Down, GRACEFUL, FORCED] {

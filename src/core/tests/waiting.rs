@@ -107,7 +107,7 @@ fn who_heard_nobody_for_long_does_not_bury_the_living_in_the_views_of_others() {
             let victims = victims(&net, ill);
             assert!(
                 victims.is_empty(),
-                "{disturbance:?} {held_ms} ms, {} ill: {} buried: {victims:?}",
+                "{disturbance:?} {held_ms} ms, {} ill: {} held as dead: {victims:?}",
                 ill.len(),
                 victims.len()
             );
@@ -116,9 +116,9 @@ fn who_heard_nobody_for_long_does_not_bury_the_living_in_the_views_of_others() {
     }
 }
 
-// "All reach Down": also who learns of a death by the obituary.
+// "All reach Down": also who learns of a death by report.
 #[test]
-fn an_obituary_of_who_does_not_refute_is_believed_soon() {
+fn a_death_report_of_who_does_not_refute_is_believed_soon() {
     let mut net = cluster(Profile::Lan);
     let late = 9;
     let is_deaf = |net: &mut Net, is_deaf: bool| {

@@ -74,7 +74,7 @@ pub(crate) struct RareState {
     pub(crate) last_passed_on: Option<Time>,
     /// Time of the last probe sent because others cannot reach its process.
     pub(crate) last_hearsay: Option<Time>,
-    /// Time at which a case was last opened on another's word.
+    /// Time at which a case was last opened on another's report.
     pub(crate) last_case: Option<Time>,
     /// Time since which others accuse it of a silence although this node hears it.
     pub(crate) contradicted_since: Option<Time>,
@@ -87,7 +87,7 @@ pub(crate) struct RareState {
     /// The refutations of its suspicions that are still remembered.
     pub(crate) refutations: Refutations,
     /// The reports of the end of its process that it refuted, as far as they are still remembered.
-    pub(crate) false_obituaries: Refutations,
+    pub(crate) false_death_reports: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `detection::deaf`).
     pub(crate) is_judged_unheard: bool,
 }
@@ -257,7 +257,7 @@ impl Peer {
     }
 }
 
-/// The news in an echo.
+/// What an echo shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Echoed {
     /// True if the echo is a new one: the member has received a packet of ours since its last one.

@@ -46,7 +46,7 @@ impl Tombstones {
 
     /// Returns true if a record is covered by a tombstone.
     pub(crate) fn covers(&self, record: &Record) -> bool {
-        self.by_id.get(&record.id).is_some_and(|(buried, _)| record.incarnation <= *buried)
+        self.by_id.get(&record.id).is_some_and(|(dead, _)| record.incarnation <= *dead)
     }
 
     /// Removes the tombstone of a name that is live again at a higher incarnation.
@@ -74,7 +74,7 @@ mod tests {
     use crate::member::tests::record;
 
     #[test]
-    fn the_buried_stay_buried_until_a_higher_incarnation_or_the_end_of_their_time() {
+    fn the_dead_keep_a_tombstone_until_a_higher_incarnation_or_the_end_of_their_time() {
         let mut tombstones = Tombstones::default();
         tombstones.insert(Time::ORIGIN, &record("a", 5, Status::Down));
         assert!(tombstones.covers(&record("a", 5, Status::Up)));

@@ -33,7 +33,7 @@ use crate::limits::{MAX_GONE, MAX_MEMBERS, probe_after};
 use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::Rivals;
 use crate::membership::accusation::{
-    compare_notes, count_change, date_accusation, note_false_obituary, skipped_suspicion, take_contradiction,
+    compare_notes, count_change, date_accusation, note_false_death_report, skipped_suspicion, take_contradiction,
     tell_accused,
 };
 use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
@@ -211,7 +211,7 @@ impl Core {
             self.cx.counters.suspicions_confirmed += 1;
         }
         if held.status == Status::Down && record.status == Status::Up && !is_new_run {
-            note_false_obituary(self.cx.now, &mut self.view, slot);
+            note_false_death_report(self.cx.now, &mut self.view, slot);
         }
         let mut is_brought_in = false;
         let peer = if is_new_run {
