@@ -11,7 +11,7 @@
 //!
 //! [`Core`] is its machines. A machine owns its state and knows no other one: it is lent what it judges by, and says what follows
 //! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), the *grounds*
-//! (looking alone) and the *outbox* (composing packets and sending them). What happens between machines is in `wiring/`, the one
+//! (read-only) and the *outbox* (composing packets and sending them). What happens between machines is in `wiring/`, the one
 //! place that extends [`Core`], but for tests.
 //!
 //! | machine | in |
@@ -32,12 +32,12 @@
 //! | the table of members, and what this node alone knows of each | `view/` |
 //! | names, records, and how two records merge | `member/` |
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
-//! | what scenarios ask and bring about beyond `handle` and `poll`, with the feature `testing` | `tests/support.rs` |
 //! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
 //! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
 //! | inputs and outputs; topics, ids and payloads of messages | `io/`, `envelope/` |
 //! | time as a number, random numbers, bounds, settings, maps whose order never shows | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
+//! | what scenarios ask and bring about beyond `handle` and `poll`, with the feature `testing` | `testing` |
 
 #![doc = include_str!("faults.md")]
 

@@ -25,7 +25,7 @@
 //!   Down `down_timeout` after the last sign that the accusation tells of.
 //!
 //! A machine: it is lent what it judges by ([`Grounds`]) and says what follows ([`DetectorStep`]); the core does it
-//! (see `judging`).
+//! (see `wiring::judging`).
 //!
 //! Must not know: the way a sign of life took.
 

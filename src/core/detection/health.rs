@@ -10,11 +10,12 @@
 //! | a member had not heard this node for its suspect timeout, and it had to refute | 1, 7 |
 //! | others hear two or more members that this node does not hear | 1, 3 |
 //!
-//! The points are the *score* (`detector` multiplies its timeouts by it). A node with score s waits 1 + s times as long before it accuses anybody, and before it
-//! declares a suspected member Down; half a suspect timeout of ticks in time takes a point away. Time that this process
-//! slept through takes none away. Lifeguard counts probes that nobody answers, and this node does not: the silence of
-//! many at once is what a cut or a crash of many looks like, and must not delay its own report. Only if a third member
-//! proves that the silent ones are well is it evidence against the listener.
+//! The points are the *score* (`detector` multiplies its timeouts by it). A node with score s waits 1 + s times as long
+//! before it accuses anybody, and before it declares a suspected member Down; half a suspect timeout of ticks in time
+//! takes a point away. Time that this process slept through takes none away. Lifeguard counts probes that nobody
+//! answers, and this node does not: the silence of many at once is what a cut or a crash of many looks like, and must
+//! not delay its own report. Only if a third member proves that the silent ones are well is it evidence against the
+//! listener.
 //!
 //! A node is not starved while it works: many packets at once, or a view of thousands to look through, delay its ticks as
 //! well, and whoever can send it such work could otherwise make it blind. So the time that the driver itself worked

@@ -3,13 +3,16 @@
 //! | idea | file |
 //! |---|---|
 //! | when heartbeats are due; signs of life count only while the member hears this node | `heartbeat`; `echo` |
-//! | **the detector** (no core): judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
+//! | **the detector**: judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
 //! | many silent at once | `partition` |
 //!
 //! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
-//! like any other (see `wiring::merging`). Who observes whom is decided below, in `observers`. Must not know: how news spreads, or how a node joined.
+//! like any other (see `wiring::merging`). Who observes whom is decided in
+//! `observers`.
+//!
+//! Must not know: how news spreads, or how a node joined.
 
 pub(crate) mod crash;
 mod deaf;

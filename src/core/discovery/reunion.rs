@@ -1,10 +1,11 @@
 //! Never islands: seeds are contacted for ever, and the lost are looked for until they are reaped.
 //!
 //! Every `retry_interval` a node has its seeds resolved again, also when all of them are found: their sources may name
-//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself (three, if it sees
-//! nobody), the most recently lost Down member, and one other Down member in turn. Two halves that declared each other Down find each other again that way: the first packet across is answered by what is
-//! held of its sender, and everybody refutes. Whoever introduces itself by an older record than the one that is held is
-//! told what is held, so that it can refute that, too. Strangers introduce themselves (see `wiring::entering`).
+//! others by now. And it contacts one seed that is not Up in its view, or at whose address it met itself (three, if it
+//! sees nobody), the most recently lost Down member, and one other Down member in turn. Two halves that declared each
+//! other Down find each other again that way: the first packet across is answered by what is held of its sender, and
+//! everybody refutes. Whoever introduces itself by an older record than the one that is held is told what is held, so
+//! that it can refute that, too. Strangers introduce themselves (see `wiring::entering`).
 //!
 //! Invariants: a few packets in a `retry_interval`, however many are lost; nobody is given up before it is reaped.
 //!
@@ -277,7 +278,7 @@ impl Reunion {
         let me = view.me().address;
         let mine = |seed: &&SocketAddr| **seed != me && self.is_mine(**seed);
         missing.extend(self.seeds.iter().filter(mine));
-        // Whoever answered there is elsewhere by its own word, and others may be there now: it is a balancer, say.
+        // Whoever answered there is elsewhere by its own record, and others may be there now: it is a balancer, say.
         let is_elsewhere =
             |seed: &&SocketAddr| self.seed_runs.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
         missing.extend(self.seeds.iter().filter(is_elsewhere));
@@ -312,7 +313,7 @@ impl Reunion {
         missing
     }
 
-    /// Returns addresses of seeds that are not Up, so many at most, from one by lot on.
+    /// Returns addresses of seeds that are not Up, so many at most, beginning at a random one.
     pub(crate) fn missing_seeds(&mut self, cx: &Context, view: &View, most: usize) -> Vec<SocketAddr> {
         let mut missing = self.all_missing_seeds(cx, view);
         let first = self.rng.random_range(0..missing.len().max(1));

@@ -15,7 +15,7 @@
 //!
 //! Invariants: nobody is sent to twice at one tick.
 //!
-//! Must not know: what else is done at a tick (see `inputs`), and what else gossip packets carry (see `spreading`).
+//! Must not know: what else is done at a tick (see `wiring::inputs`), and what else gossip packets carry (see `wiring::spreading`).
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};

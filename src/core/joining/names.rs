@@ -4,8 +4,9 @@
 //! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
 //! too. All newcomers that wait for one address share its questions: however many want a name, and however often, its
 //! holder is asked once in `probe_timeout`. (While questions about [`MAX_NAME_PROBES`] addresses are under way, others
-//! wait.) An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a restart on the same port) gives it the name. A few questions are easily lost, so silence
-//! frees the name only if the detector has given the holder up; until then the newcomer waits, and the questions go on.
+//! wait.) An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a
+//! restart on the same port) gives it the name. A few questions are easily lost, so silence frees the name only if the
+//! detector has given the holder up; until then the newcomer waits, and the questions go on.
 //!
 //! Invariants: a live holder that answers keeps its name; at most [`MAX_NAME_PROBES`] names are asked about.
 //!

@@ -21,7 +21,7 @@
 //! | an operator's commands: asked of the leader, carried out for others | `commands` |
 //!
 //! It owns its state, is lent what it judges by ([`Surroundings`]), and says what follows ([`LeadStep`]); the core
-//! does that in the same order, see `leading`.
+//! does that in the same order, see `wiring::leading`.
 //!
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
@@ -208,7 +208,7 @@ impl Lead {
             self.search.look_at,
         ];
         match deadlines.into_iter().flatten().min() {
-            // An overdue deadline is tended in a moment, so that no mistake here makes time stand still.
+            // An overdue deadline is acted on, so that no mistake here makes time stand still.
             Some(at) => around.timers.set(Timer::Leadership, at.max(around.now + Duration::from_micros(100))),
             None => around.timers.cancel(Timer::Leadership),
         }

@@ -7,8 +7,8 @@
 //!   ignored.
 //! - An update of a record that is held already is recognised by the record's hash, and costs neither decoding nor
 //!   memory.
-//! - A new record is hashed in its received form, since everything has exactly one encoding. The exception is a record whose
-//!   address had to be brought into its one form.
+//! - A new record is hashed as received: an encoding is unique. The exception is a record whose address had to be
+//!   brought into its one form.
 //!
 //! The buffer for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!

@@ -5,8 +5,9 @@
 //! all the same, which it alone writes (see `membership::moving`). By two ways nobody is a member:
 //!
 //! - a sealed datagram that is bound to no run: it may have been recorded, and be played here;
-//! - a connection that leads to another address than the record's, until the member has proven that one (see `links` and
-//!   `unproven`): else a member would stay Up by its own connections whose advertised address is dead.
+//! - a connection that leads to another address than the record's, until the member has proven that one (see
+//!   `connectivity::links` and `connectivity::unproven`): else a member would stay Up by its own connections whose
+//!   advertised address is dead.
 //!
 //! Invariants:
 //! - Only a member's packet is a sign of life, or carries updates.

@@ -24,7 +24,7 @@ use crate::wire::{Message, PacketBuilder, Read, read};
 pub(crate) enum Way {
     #[default]
     Datagrams,
-    /// Sealed datagrams that are bound to no receiver; answers are datagrams. Nobody is a member by this way.
+    /// Sealed datagrams that are bound to no receiver; answers are datagrams. Nobody is a member this way.
     Unbound,
     Link(LinkId),
 }

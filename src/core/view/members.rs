@@ -6,7 +6,8 @@
 //! - Every record is in the sums of `tally` exactly once.
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
-//! again after its member was removed; machines that keep slots are told before (see `wiring::merging`).
+//! again after its member was removed; machines that keep slots are told before the slot is used again (see
+//! `wiring::merging`).
 
 #[cfg(any(test, feature = "testing"))]
 mod check;

@@ -117,8 +117,8 @@ pub struct VotersChanged {
     pub result: Result<Electorate, ChangeError>,
 }
 
-/// News about a lease in a database, see [`Message::LeaseUpdate`](crate::wire::Message::LeaseUpdate). Kinds that a build does not know are passed on all
-/// the same.
+/// News about a lease in a database, see [`Message::LeaseUpdate`](crate::wire::Message::LeaseUpdate). Kinds that a
+/// build does not know are passed on all the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseUpdate {
     /// The lease's name.

@@ -178,9 +178,9 @@ pub enum Message {
         /// The addresses of other members that are Up. If there are none, the joiner is to ask the sender again soon.
         members: [Option<SocketAddr>; MAX_REFERRALS],
     },
-    /// Answers `Severed` (SWIM's "alive" refutes a suspicion; here an update does): the sender received a packet of the run after its port refused. The sequence number shows
-    /// whether that is news: a dead process sends no more packets, but its last ones, and reports about those, may be
-    /// under way for a while.
+    /// Answers `Severed` (SWIM's "alive" refutes a suspicion; here an update does): the sender received a packet of
+    /// the run after its port refused. The sequence number shows whether that is news: a dead process sends no more packets,
+    /// but its last ones, and reports about those, may be under way for a while.
     Alive {
         /// The run of the subject.
         run: Run,

@@ -261,7 +261,7 @@ impl Core {
         let accused: Vec<Slot> =
             accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
         if self.cx.now.since(self.health.heard_again()) >= TOLD_INTERVAL {
-            // Those whose datagrams do not pass were told in vain. By lot: the dead must not keep the others from it.
+            // Those whose datagrams do not pass were told in vain. At random: the dead must not keep the others from it.
             let addresses: Vec<_> = accused.iter().map(|slot| self.view.record(*slot).address).collect();
             let asked = self.detector.shuffled(&addresses);
             self.out().open_bootstraps(&asked);
@@ -352,7 +352,7 @@ impl Core {
     }
 
     /// Notes that the port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or
-    /// since ever; that may be how the end of a process shows that had no link yet.
+    /// ever; that may be how the end of a process shows that had no link yet.
     pub(crate) fn refused_link(&mut self, run: Run, is_first: bool) {
         if self.suspect_of_crash(run).is_none() {
             return self.crashes.close(run);
@@ -496,7 +496,7 @@ impl Core {
     }
 }
 
-/// Crashes: words of other observers, and signs of life.
+/// Crashes: reports of other observers, and signs of life.
 impl Core {
     /// Takes another observer's report that it cannot reach a member's process.
     pub(crate) fn on_severed(&mut self, witness: Slot, run: Run, age_ms: u64, is_sure: bool) {

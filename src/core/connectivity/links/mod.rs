@@ -1,8 +1,8 @@
 //! Links: one TCP connection between each two nodes that observe each other.
 //!
 //! A link carries the same packets as the socket, as frames, and above all it makes a crash visible at once: the kernel
-//! of a dead process closes it (what follows is in `crash`). Nothing is said over it while nothing happens, and it is optional: where
-//! TCP is blocked, everything but that signal still works.
+//! of a dead process closes it (what follows is in `detection::crash`). Nothing is said over it while nothing
+//! happens, and it is optional: where TCP is blocked, everything but that signal still works.
 //!
 //! What happens to a link is decided by a machine of its own ([`Links`]): input are events of connections, deadlines and
 //! what the other machines wish, each with what has to be known of the member at that moment; output are actions, which
@@ -16,14 +16,14 @@
 //! - The node with the smaller address opens; the other one only if nothing came. Between a newcomer and its neighbours
 //!   all is done at once, so that a crash right after joining breaks or refuses a link.
 //! - A link is a member's if this node opened it to the address in the member's record and was greeted by its run, or
-//!   if the member opened it and was proven to be at that address meanwhile (see `unproven`); and only as long as the record says that
-//!   address.
+//!   if the member opened it and was proven to be at that address meanwhile (see `unproven`); and only as long as the
+//!   record says that address.
 //! - No link outlives the addresses that it stands for: whoever changes its own ends all its links, whoever learns of
 //!   another's ends that link, and both plan the next one as for a newcomer. Nobody waits for the old one to break.
 //!
 //! | idea | file |
 //! |---|---|
-//! | **the machine** (no core): inputs, and which of two links stays | `machine` |
+//! | **the machine**: inputs, and which of two links stays | `machine` |
 //! | actions, and scenes that come with inputs | `io` |
 //! | its table: states and the numbers of links and visits, with asserted invariants | `table` |
 //! | its pauses: how long before which step, and how far spread | `pause` |

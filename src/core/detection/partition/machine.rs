@@ -287,7 +287,7 @@ impl Partition {
     }
 
     /// Returns true if a partition is reported, this member is not on its far side, and what is told of it may come from
-    /// there: the teller is on the far side itself, or not all of that is silent any more. Or if one is over since a moment:
+    /// there: the teller is on the far side itself, or not all of that is silent any more. Or if one ended a moment ago:
     /// those who are back may not have heard yet that this side lives.
     pub(crate) fn is_spoken_of_from_afar(&self, now: Time, run: Run, teller: Option<Run>) -> bool {
         let is_far = |cut: &Cut, run| cut.far.missing.contains_key(&run) || self.silent.contains_key(&run);
