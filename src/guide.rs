@@ -16,8 +16,8 @@ use crate::core::limits::{
     MAX_DIRECT_UNDER_WAY, MAX_FLOODED_PAYLOAD, MAX_FRAME_BYTES, MAX_GONE, MAX_HEARSAY_QUESTIONS, MAX_JOINERS,
     MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES, MAX_LINKS, MAX_MEMBERS, MAX_MESSAGES_PER_MEMBER,
     MAX_OPEN_REQUESTS, MAX_OPEN_REQUESTS_PER_MEMBER, MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, MAX_PAYLOAD_BYTES,
-    MAX_QUESTIONS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_TOMBSTONES,
-    MAX_VIEWS_SERVED, MAX_VOTERS, MAX_WORDS, PARTITION_PAUSE_PER_NAME,
+    MAX_QUESTIONS, MAX_REMEMBERED_ADDRESSES, MAX_REMOVALS, MAX_REQUEST_TIMEOUT, MAX_SEEDS, MAX_STRANGER_ANSWERS,
+    MAX_TOMBSTONES, MAX_VIEWS_SERVED, MAX_VOTERS, PARTITION_PAUSE_PER_NAME,
 };
 use crate::core::{NodeId, Tags};
 use crate::lease::MAX_LEASES;
@@ -76,7 +76,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("voters", count(MAX_VOTERS)),
         ("leases", count(MAX_LEASES)),
         ("questions to strangers", count(MAX_QUESTIONS)),
-        ("other answers to strangers", count(MAX_WORDS)),
+        ("other answers to strangers", count(MAX_STRANGER_ANSWERS)),
         ("questions to addresses", count(MAX_HEARSAY_QUESTIONS)),
         ("strangers whose sealed", count(seal::MAX_STRANGERS)),
         ("keys of a node", count(seal::MAX_KEYS)),

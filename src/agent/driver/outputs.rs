@@ -94,11 +94,12 @@ impl Driver {
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
-            Output::LeaseUpdate { word, is_believed } => {
+            Output::LeaseUpdate { update, is_believed } => {
                 if let Some(leases) = shared.leases() {
-                    leases.hear(word, is_believed);
-                } else if is_believed && word.kind == LeaseUpdate::LED && word.lease.as_str() == LeaseName::DEFAULT {
-                    self.tell_led_by_lease(&word);
+                    leases.hear(update, is_believed);
+                } else if is_believed && update.kind == LeaseUpdate::LED && update.lease.as_str() == LeaseName::DEFAULT
+                {
+                    self.tell_led_by_lease(&update);
                 }
             }
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -143,7 +144,7 @@ impl Driver {
 
     /// Warns of a leader by a lease, where this node elects leaders by voters.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    fn tell_led_by_lease(&mut self, word: &LeaseUpdate) {
+    fn tell_led_by_lease(&mut self, update: &LeaseUpdate) {
         let Parts { core, shared, .. } = &self.parts;
         if core.election().is_none() {
             return self.tell_led_unseen("lease");
@@ -153,7 +154,7 @@ impl Driver {
             return;
         }
         self.told_other_mode = Some(now);
-        let LeaseUpdate { node, term, .. } = word;
+        let LeaseUpdate { node, term, .. } = update;
         let text = format!(
             "{node} leads by a lease in a database (leadership.mode = \"lease\", term {term}), and {} is set to have voters elect \
              leaders (\"quorum\"): two nodes may lead at once; {ONE_MODE}",

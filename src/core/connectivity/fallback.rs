@@ -39,7 +39,7 @@ use crate::wire::Message;
 pub(crate) struct Fallbacks {
     /// Fallbacks, by the member's run; at most one per link.
     of: BTreeMap<Run, Fallback>,
-    /// Members that are no neighbours and are asked as voters, with the time of the first word to each that is not
+    /// Members that are no neighbours and are asked as voters, with the time of the first message to each that is not
     /// answered; at most [`MAX_PARTNERS`].
     partners: BTreeMap<Run, Partner>,
 }
@@ -49,7 +49,7 @@ struct Fallback {
     until: Time,
     /// The time at which this node noticed that the member's datagrams do not come here.
     unheard_since: Option<Time>,
-    /// The member's word that this node's datagrams do not come there.
+    /// The member's report that this node's datagrams do not come there.
     told: Option<Told>,
     /// True if datagrams between the two certainly do not pass.
     is_certain: bool,
@@ -57,7 +57,7 @@ struct Fallback {
     is_told: bool,
 }
 
-/// A member's word, said again and again, that this node's datagrams do not come there.
+/// A member's report, made again and again, that this node's datagrams do not come there.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     since: Time,
@@ -69,9 +69,9 @@ struct Told {
 #[derive(Debug, Clone)]
 struct Partner {
     asked: Time,
-    /// The time of the last word to it.
+    /// The time of the last message to it.
     last: Time,
-    /// The last word that a link was opened for: it goes over that link as soon as it stands.
+    /// The last message that a link was opened for: it goes over that link as soon as it stands.
     unsent: Option<Vec<u8>>,
     /// The time until which a link is wanted, if one is.
     wanted_until: Option<Time>,
@@ -168,7 +168,7 @@ impl Paths {
         }
     }
 
-    /// Takes a linked member's word that this node's datagrams do not come; returns true if it is to be sent something at
+    /// Takes a linked member's report that this node's datagrams do not come; returns true if it is to be sent something at
     /// once: if this node was merely silent, the member hears that, and says so no more.
     pub(crate) fn told_unheard(&mut self, cx: &Context, view: &View, slot: Slot) -> bool {
         // A member says so with each of its heartbeats at least; one that begins to doubt anew does not do so that
@@ -226,7 +226,7 @@ impl Paths {
         }
     }
 
-    /// Sends the word that a link was opened for, as the link stands.
+    /// Sends the message that a link was opened for, as the link stands.
     pub(crate) fn send_unsent(&mut self, cx: &mut Context, run: Run) {
         let unsent = self.fallbacks.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
         if let Some(bytes) = unsent {
@@ -234,7 +234,7 @@ impl Paths {
         }
     }
 
-    /// Keeps a word to a voter for the link that is wanted: the lease may end before there is another one.
+    /// Keeps a message to a voter for the link that is wanted: the lease may end before there is another one.
     pub(crate) fn keep_for_link(&mut self, run: Run, bytes: &[u8]) {
         if let Some(partner) = self.fallbacks.partners.get_mut(&run) {
             partner.unsent = Some(bytes.to_vec());
@@ -248,10 +248,10 @@ impl Paths {
         }
     }
 
-    /// Takes note of a word to a voter that is no neighbour; returns true if a link to it is wanted, since it does not answer.
+    /// Takes note of a message to a voter that is no neighbour; returns true if a link to it is wanted, since it does not answer.
     pub(crate) fn watch_partner(&mut self, cx: &Context, view: &View, renewal_interval: Duration, slot: Slot) -> bool {
         let record = view.record(slot);
-        // Each word is answered. A slow voter may hold a short lease.
+        // Each message is answered. A slow voter may hold a short lease.
         let patience = (record.timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(renewal_interval);
         let (now, run) = (cx.now, record.run);
         let heard = view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);

@@ -139,7 +139,7 @@ impl Paths {
         self.unproven.held.remove(&run).map(|unproven| unproven.link)
     }
 
-    /// Closes the connection without a word: nothing is said to strangers here.
+    /// Closes the connection without a message: nothing is said to strangers here.
     fn dismiss_unproven(&mut self, cx: &mut Context, link: LinkId) {
         self.unproven.forget(link);
         cx.output(Output::CloseLink { link });

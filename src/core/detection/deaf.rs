@@ -6,7 +6,7 @@
 //! would be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one
 //! such node makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a
 //! partition; but until it has heard again for a while, it neither floods nor gossips nor syncs the verdicts that it
-//! reached meanwhile. Where a record must be sent, as to a joiner, it sends the member's own last word in place of such
+//! reached meanwhile. Where a record must be sent, as to a joiner, it sends the member's own last record in place of such
 //! a verdict.
 //!
 //! A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf
@@ -44,7 +44,7 @@ use crate::view::Entry;
 use super::LocalHealth;
 
 impl LocalHealth {
-    /// Returns true if this node has been in contact with no member for so long that its word about others is worth
+    /// Returns true if this node has been in contact with no member for so long that its report of others is worth
     /// nothing, or has accused a member though nobody answered anything since that doubt began.
     pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
         let expected = self.contact_expected();

@@ -16,8 +16,8 @@
 //! and deposes nobody. A newcomer that asks for a resignation is told that it is not believed.
 //!
 //! Invariants: an update is not passed on again while [`MAX_LEASE_UPDATES`] later ones are remembered, so that none
-//! travels in circles; at most [`LEASE_WORDS_PER_SECOND`] of those are accepted, however many a member sends, and
-//! [`NEWCOMERS_LEASE_WORDS_PER_SECOND`] of newcomers besides. An update of a newcomer is accepted and not passed on: passed
+//! travels in circles; at most [`LEASE_UPDATES_PER_SECOND`] of those are accepted, however many a member sends, and
+//! [`NEWCOMERS_LEASE_UPDATES_PER_SECOND`] of newcomers besides. An update of a newcomer is accepted and not passed on: passed
 //! on, it would count as that of the member that did.
 //!
 //! Must not know: the meaning of an update, the leases that there are, or whose updates count and why.
@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::io::{Output, Receiver};
-use crate::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_WORDS_PER_SECOND};
+use crate::limits::{LEASE_UPDATES_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, NEWCOMERS_LEASE_UPDATES_PER_SECOND};
 use crate::member::{NodeId, Run};
 use crate::packet::Outbox;
 use crate::recent::PerInterval;
@@ -44,7 +44,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct LeaseUpdates {
     /// The updates, the oldest first.
     heard: VecDeque<LeaseUpdate>,
-    /// The updates in this second of members whose word counts.
+    /// The updates in this second of members that are believed.
     believed: PerInterval,
     /// Those of newcomers.
     of_newcomers: PerInterval,
@@ -64,7 +64,7 @@ impl LeaseUpdates {
         if !self.take_new(out.cx, update, is_believed) {
             return false;
         }
-        out.cx.output(Output::LeaseUpdate { word: update.clone(), is_believed });
+        out.cx.output(Output::LeaseUpdate { update: update.clone(), is_believed });
         if is_believed {
             self.note_if_newer(update);
             if update.is_about_terms() {
@@ -83,7 +83,7 @@ impl LeaseUpdates {
     pub(crate) fn on_update_of_sponsor(&mut self, cx: &mut Context, update: &LeaseUpdate) {
         if update.kind == LeaseUpdate::TAUGHT && self.take_new(cx, update, true) {
             self.note_if_newer(update);
-            cx.output(Output::LeaseUpdate { word: update.clone(), is_believed: true });
+            cx.output(Output::LeaseUpdate { update: update.clone(), is_believed: true });
         }
     }
 
@@ -155,9 +155,9 @@ impl LeaseUpdates {
     /// Returns true if one more update of others may be accepted in this second. Newcomers take no place from the others.
     fn take(&mut self, now: Time, is_believed: bool) -> bool {
         if is_believed {
-            self.believed.take(now, SECOND, LEASE_WORDS_PER_SECOND)
+            self.believed.take(now, SECOND, LEASE_UPDATES_PER_SECOND)
         } else {
-            self.of_newcomers.take(now, SECOND, NEWCOMERS_LEASE_WORDS_PER_SECOND)
+            self.of_newcomers.take(now, SECOND, NEWCOMERS_LEASE_UPDATES_PER_SECOND)
         }
     }
 }
@@ -172,29 +172,29 @@ mod tests {
     use super::*;
     use crate::member::NodeId;
 
-    fn word(term: u64) -> LeaseUpdate {
+    fn update(term: u64) -> LeaseUpdate {
         let name = |text| NodeId::new(text).expect("a name");
         LeaseUpdate { lease: name("default"), node: name("a"), term, kind: 0, nonce: 0 }
     }
 
     #[test]
-    fn so_many_words_are_remembered_and_the_oldest_gives_way() {
-        let mut words = LeaseUpdates::default();
+    fn so_many_updates_are_remembered_and_the_oldest_gives_way() {
+        let mut updates = LeaseUpdates::default();
         let most = MAX_LEASE_UPDATES as u64;
-        assert!((0..most).all(|term| words.note_if_newer(&word(term))));
-        assert!((0..most).all(|term| !words.note_if_newer(&word(term))), "all are remembered");
-        assert!(words.note_if_newer(&word(most)) && words.heard.len() == MAX_LEASE_UPDATES);
-        assert!(!words.note_if_newer(&word(1)) && words.note_if_newer(&word(0)), "the oldest gave way");
+        assert!((0..most).all(|term| updates.note_if_newer(&update(term))));
+        assert!((0..most).all(|term| !updates.note_if_newer(&update(term))), "all are remembered");
+        assert!(updates.note_if_newer(&update(most)) && updates.heard.len() == MAX_LEASE_UPDATES);
+        assert!(!updates.note_if_newer(&update(1)) && updates.note_if_newer(&update(0)), "the oldest gave way");
     }
 
     #[test]
-    fn so_many_words_are_heard_in_a_second() {
-        let mut words = LeaseUpdates::default();
+    fn so_many_updates_are_heard_in_a_second() {
+        let mut updates = LeaseUpdates::default();
         let now = Time::ORIGIN + SECOND * 7;
-        for (is_believed, most) in [(false, NEWCOMERS_LEASE_WORDS_PER_SECOND), (true, LEASE_WORDS_PER_SECOND)] {
-            assert!((0..most).all(|_| words.take(now, is_believed)));
-            assert!(!words.take(now + Duration::from_millis(999), is_believed));
-            assert!(words.take(now + SECOND, is_believed));
+        for (is_believed, most) in [(false, NEWCOMERS_LEASE_UPDATES_PER_SECOND), (true, LEASE_UPDATES_PER_SECOND)] {
+            assert!((0..most).all(|_| updates.take(now, is_believed)));
+            assert!(!updates.take(now + Duration::from_millis(999), is_believed));
+            assert!(updates.take(now + SECOND, is_believed));
         }
     }
 }

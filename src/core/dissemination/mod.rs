@@ -9,8 +9,8 @@
 //!
 //! Owns: the updates that are still to be sent, and the number of times each was sent.
 //!
-//! Must not know: the meaning of a record, or whose record is believed. (News about leases is passed
-//! on of members alone whose word counts: `lease_updates` is told so.)
+//! Must not know: the meaning of a record, or whose record is believed. (News about leases is passed on of members
+//! alone that are believed: `lease_updates` is told so.)
 
 mod flood;
 mod gossip;
@@ -29,7 +29,7 @@ use recent::Recent;
 use sync::FingerprintMismatch;
 
 /// Everything by which updates spread: a machine. It is lent the outbox, and sends by itself; what else its packets carry is
-/// the wiring's (see `spreading`).
+/// the wiring's (see `wiring::spreading`).
 #[derive(Debug, Clone)]
 pub(crate) struct Gossip {
     rng: ChaCha8Rng,
@@ -67,7 +67,7 @@ impl Gossip {
         self.flooding.forget(slot);
     }
 
-    /// Forgets everything but its luck.
+    /// Forgets everything but its random numbers.
     pub(crate) fn forget_everybody(&mut self) {
         *self = Self::new(self.rng.clone());
     }

@@ -89,7 +89,7 @@ pub enum Action {
         /// The voter that it is for.
         to: NodeId,
         /// The message.
-        word: ElectionMessage,
+        message: ElectionMessage,
     },
     /// This ballot is to be made durable, and reported by [`Election::stored`](super::Election::stored).
     Persist(Ballot),

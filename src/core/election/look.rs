@@ -1,4 +1,4 @@
-//! Looks at the machine: what drivers, rooms and tests may ask it. Nothing here changes anything.
+//! Looks at the machine: what drivers, machines and tests may ask it. Nothing here changes anything.
 //!
 //! Must not know: why somebody asks.
 
@@ -48,7 +48,7 @@ impl<R: Rules> Election<R> {
         self.reaches_quorum
     }
 
-    /// Returns the number of words ignored because they did not fit the own state, or came from nobody who counts.
+    /// Returns the number of messages ignored because they did not fit the own state, or came from nobody who counts.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }

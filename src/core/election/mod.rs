@@ -1,6 +1,6 @@
 //! Leadership by quorum: at most one leader among a fixed electorate, as a state machine of its own.
 //!
-//! It knows nothing of packets, addresses or membership: words of other voters, time and acknowledgements of the disk
+//! It knows nothing of packets, addresses or membership: messages of other voters, time and acknowledgements of the disk
 //! go in, [`Action`]s come out. The same machine runs in the agent, in the simulator, and in a model checker that looks
 //! at every interleaving.
 //!
@@ -21,14 +21,14 @@
 //! | the state of the machine, and its inputs | this page |
 //! | the vocabulary of its interface; alarms; why something is not done | `io`, `alarm`, `refusals` |
 //! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
-//! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `words`, `admission` |
+//! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `sending`, `admission` |
 //! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
-//! any input finds its time past; a word is acted upon only if the own current state agrees with what it assumes, else
-//! it is counted and ignored.
+//! any input finds its time past; a message is acted upon only if the own current state agrees with what it assumes,
+//! else it is counted and ignored.
 //!
 //! Must not know: addresses, wire formats, who is up (but for this node itself).
 
@@ -56,12 +56,12 @@ mod raw;
 mod recovery;
 mod refusals;
 mod rules;
+mod sending;
 mod standings;
 mod term;
 mod view;
 mod votes;
 mod voting;
-mod words;
 
 #[cfg(test)]
 #[path = "tests/flaw.rs"]
@@ -181,12 +181,12 @@ pub struct Election<R: Rules = Sound> {
     /// The electorate of others in which another identity has this node's name, while its own ballot is blank: its disk
     /// was lost.
     strange_to: Option<Arc<Electorate>>,
-    /// The word of one member alone on an electorate; it says whether that member is sure of it.
+    /// The report of one member alone of an electorate; it says whether that member is sure of it.
     rumoured: Option<ElectorateReport>,
     /// The highest term that was led in another way.
     floor: Term,
     actions: VecDeque<Action>,
-    /// Words that did not fit the own state, or came from nobody who counts.
+    /// Messages that did not fit the own state, or came from nobody who counts.
     ignored: u64,
     rules: R,
 }
@@ -330,28 +330,28 @@ impl<R: Rules> Election<R> {
         self.say_farewell();
     }
 
-    /// Takes a word of another voter.
-    pub fn receive(&mut self, context: &Context<'_>, from: &NodeId, word: ElectionMessage) {
+    /// Takes a message of another voter.
+    pub fn receive(&mut self, context: &Context<'_>, from: &NodeId, message: ElectionMessage) {
         self.expire(context);
         // Whoever leaves may still be freed of its promise, and may still have voters to free.
-        let is_farewell = matches!(word.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
+        let is_farewell = matches!(message.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
         if !context.is_up && !is_farewell {
             self.ignored += 1;
             return;
         }
-        if let Body::Roster(roster) = word.body {
-            return self.hear_roster(context, from, word.from, &roster);
+        if let Body::Roster(roster) = message.body {
+            return self.hear_roster(context, from, message.from, &roster);
         }
-        if let Body::Recovered { ref electorate, number } = word.body {
+        if let Body::Recovered { ref electorate, number } = message.body {
             return self.hear_of_recovery(context, from, electorate, number);
         }
-        if !self.counts(context, from, &word) {
+        if !self.counts(context, from, &message) {
             self.ignored += 1;
             return;
         }
-        let speaker = word.from;
+        let speaker = message.from;
         self.note_informed(speaker);
-        match word.body {
+        match message.body {
             Body::Roster(_) | Body::Recovered { .. } => {}
             Body::Query { attempt, newest: _ } => self.answer_query(context, speaker, from, attempt),
             Body::QueryReply { attempt, hears_leader, term } => {

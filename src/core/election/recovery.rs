@@ -48,7 +48,7 @@ pub(super) struct Recovery {
     /// The voters of the old electorate that answered.
     answered: BTreeSet<Identity>,
     /// The voter that said that it hears a leader: then a majority is there, if out of this voter's reach.
-    led_by_word_of: Option<NodeId>,
+    led_as_told_by: Option<NodeId>,
     /// The electorate that is founded anew, of which no voter is left; `None` in a recovery by a voter.
     anew: Option<LostElectorate>,
     /// A voter of that electorate that is left all the same.
@@ -114,7 +114,7 @@ impl<R: Rules> Election<R> {
             named,
             identities: BTreeMap::from([(self.me.clone(), self.ballot.identity)]),
             answered: BTreeSet::from([self.ballot.identity]),
-            led_by_word_of: None,
+            led_as_told_by: None,
             anew,
             left: None,
             ask_at: context.now,
@@ -202,7 +202,7 @@ impl<R: Rules> Election<R> {
         if let Some(recovery) = &mut self.recovery {
             recovery.answered.insert(speaker);
             if hears_leader {
-                recovery.led_by_word_of.get_or_insert_with(|| from.clone());
+                recovery.led_as_told_by.get_or_insert_with(|| from.clone());
             }
         }
     }
@@ -224,7 +224,7 @@ impl<R: Rules> Election<R> {
         if let Some(id) = recovery.left {
             return self.refuse(ticket, ChangeError::VoterLeft { id });
         }
-        if let Some(by) = recovery.led_by_word_of {
+        if let Some(by) = recovery.led_as_told_by {
             return self.refuse(ticket, ChangeError::LeaderHeard { by });
         }
         if let Some(missing) = recovery.named.iter().find(|id| !recovery.identities.contains_key(*id)) {
@@ -338,7 +338,7 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Returns the word on this node's generation. While that is not on its disk, there is none: the generation might
+    /// Returns the message about this node's generation. While that is not on its disk, there is none: the generation might
     /// be forgotten here and stand elsewhere.
     fn generation(&self) -> Option<Body> {
         let lineage_of = |ballot: &Ballot| ballot.accepted.as_ref().map(|accepted| accepted.electorate.lineage);

@@ -220,7 +220,7 @@ pub trait Rules: Copy {
         can_elect
     }
 
-    /// Returns true if a leader resigns at an operator's word before others have stored something: if it is alone.
+    /// Returns true if a leader resigns at an operator's command before others have stored something: if it is alone.
     /// Without it: disks that filled up unseen, and nobody leads.
     fn resigns_untried(self, is_alone: bool) -> bool {
         is_alone

@@ -2,7 +2,7 @@
 //! to it must not be in vain, or voters with slow disks overtake each other in one term after the other.
 //!
 //! - While its own vote, or that for another, is being written, a voter grants no pre-vote: nobody moves on to a later
-//!   term on its word. It could not vote before the write has ended, and if its disk hangs, not at all.
+//!   term because of it. It could not vote before the write has ended, and if its disk hangs, not at all.
 //! - Votes for a candidate count for as long as its term has not moved, also after it has given the attempt up (Raft: a
 //!   candidate stays one until its term moves).
 //! - Whoever has voted leaves the candidate time to lead, from when the vote is on disk: it neither stands nor grants

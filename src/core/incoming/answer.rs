@@ -37,9 +37,9 @@ pub(crate) struct Beside {
     pub(crate) is_page: bool,
     /// The last name that the packet brought news about, where it is a page.
     pub(crate) last_on_page: Option<NodeId>,
-    /// Word of a sender that looks for a cluster on who is to found it.
+    /// What a sender that looks for a cluster says of who is to found it.
     pub(crate) seeking: Option<Seeking>,
-    /// Word of the sender on its cluster's electorate, before it welcomes us.
+    /// The sender's report of its cluster's electorate, before it welcomes us.
     pub(crate) founded: Option<ElectorateReport>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Owed {
     pub(crate) acks: Vec<Nonce>,
     /// The introduction of this node, which was asked who it is.
     pub(crate) introduce: Option<Nonce>,
-    /// The nonce of a probe by somebody who is no member by this way: the question who it is can prove our address to it.
+    /// The nonce of a probe by somebody who is no member this way: the question who it is can prove our address to it.
     pub(crate) probed: Option<Nonce>,
     /// When those were heard whom the sender asks about.
     pub(crate) testimony: Vec<Message>,

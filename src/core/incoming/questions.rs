@@ -31,7 +31,7 @@ pub(crate) enum Question {
     Reach = 1 << 8,
     /// A list of broadcasts, out of which this node asks for those that it lacks.
     Broadcasts = 1 << 9,
-    /// A word of an election.
+    /// A message of an election.
     Election = 1 << 10,
 }
 

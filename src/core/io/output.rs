@@ -102,8 +102,8 @@ pub enum Output {
     /// A member sent news about a lease in a database.
     LeaseUpdate {
         /// The news.
-        word: LeaseUpdate,
-        /// True if its sender's word counts (see `membership::arrivals`), and it was passed on.
+        update: LeaseUpdate,
+        /// True if its sender is believed about leases (see `membership::arrivals`), and it was passed on.
         is_believed: bool,
     },
     /// Leaders are elected by voters in this cluster, as a member says, and this node takes no part in that.

@@ -119,7 +119,7 @@ impl Sponsor {
             out.transmit_bytes(address, Receiver::of(run), bytes);
             is_asked.then(|| self.joiners.unreached.ask(run, out.cx.now, out.cx.settings.retry_interval * 3))
         } else {
-            // In a crowd its turn may come later: nobody is called unreachable who was not asked.
+            // Among many joiners its turn may come later: nobody is called unreachable who was not asked.
             self.joiners.unreached.since(run, out.cx.now)
         };
         if asked_since.is_none_or(|since| out.cx.now.since(since) < UNREACHED_PATIENCE) {
@@ -249,8 +249,8 @@ impl Joiner {
         out.cx.timers.set(Timer::Reach, until.min(out.cx.now + REACH_RETRY));
     }
 
-    /// Takes the word that this node's advertised address was reached, or that its sponsor is at its own; returns true if this node
-    /// is to become Up by that.
+    /// Takes the answer that this node's advertised address was reached, or that its sponsor is at its own; returns true if
+    /// this node is to become Up by that.
     pub(crate) fn on_reached(&mut self, out: &mut Outbox<'_>, nonce: Nonce, is_raising: bool) -> bool {
         let reach = self.joining.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
         match reach {

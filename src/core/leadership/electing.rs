@@ -1,4 +1,4 @@
-//! The surroundings of the election machine: it is given time, luck, its disk's acknowledgements and changes that may
+//! The surroundings of the election machine: it is given time, random numbers, its disk's acknowledgements and changes that may
 //! concern it, and its actions are turned into steps.
 //!
 //! Must not know: who leads as other nodes see it.
@@ -52,9 +52,9 @@ impl Lead {
 
     fn carry_out(&mut self, around: &mut Surroundings<'_>, action: Action) {
         match action {
-            Action::Send { to, word } => {
+            Action::Send { to, message } => {
                 let to = around.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
-                self.steps.extend(to.map(|to| LeadStep::SendToVoter { to, word: Box::new(word) }));
+                self.steps.extend(to.map(|to| LeadStep::SendToVoter { to, message: Box::new(message) }));
             }
             Action::Persist(_) => self.steps.push(LeadStep::Persist(Box::new(self.election.ballot().clone()))),
             Action::Claimed { term, sequence, sent, until } => {
@@ -115,17 +115,17 @@ impl Lead {
     }
 
     /// Takes a voter's message.
-    pub(crate) fn on_election(&mut self, around: &mut Surroundings<'_>, from: Slot, word: ElectionMessage) {
+    pub(crate) fn on_election(&mut self, around: &mut Surroundings<'_>, from: Slot, message: ElectionMessage) {
         let record = around.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
-        if let Body::Roster(Roster { founded: Some(founded), .. }) = word.body {
+        if let Body::Roster(Roster { founded: Some(founded), .. }) = message.body {
             if !founded.descent.is_well_formed() {
                 return around.counters.drop(DropReason::Malformed);
             }
             self.on_electorate_report(around, run, founded);
         }
         let ignored = self.election.ignored();
-        self.with_election(around, |election, context| election.receive(context, &id, word));
+        self.with_election(around, |election, context| election.receive(context, &id, message));
         if self.election.ignored() > ignored {
             around.counters.drop(DropReason::WrongState);
         }

@@ -4,7 +4,7 @@
 //! one side alone finds nothing wrong there, and yet two lead. Two that were recovered apart become one by themselves (see
 //! `election::recovery`), and are told of for as long as both have a leader.
 //!
-//! Invariant: nothing changes here by such a report, so that any member's word is enough for it.
+//! Invariant: nothing changes here by such a report, so that any member's report is enough for it.
 //!
 //! Must not know: which of the two is to stay.
 

@@ -42,7 +42,7 @@ pub(crate) enum LeadStep {
     /// Send a message to a member, as an answer or by itself, over its link if there is one or as a datagram.
     Send { to: Slot, message: Message, is_answer: bool, is_by_link: bool },
     /// Send a voter's message to a member.
-    SendToVoter { to: Slot, word: Box<ElectionMessage> },
+    SendToVoter { to: Slot, message: Box<ElectionMessage> },
     /// Send this claim to those to whom news are flooded; it is this node's own, or another's.
     Flood { claim: Box<LeaderClaim>, is_own: bool },
     /// Ask who is at this address.
@@ -73,8 +73,8 @@ pub(crate) fn push_shortened(packet: &mut PacketBuilder, mut message: Message) {
     }
     match &mut message {
         Message::LeaderClaim(claim) => claim.delta = None,
-        Message::Election(word) => {
-            if let Body::Renew(renewal) = &mut word.body {
+        Message::Election(message) => {
+            if let Body::Renew(renewal) = &mut message.body {
                 renewal.delta = None;
             }
         }

@@ -324,7 +324,7 @@ mod tests {
             electorate: None,
             change: None,
         };
-        assert!(!fetch.take(part(MAX_MEMBERS)), "more may follow, if only the word that it is whole");
+        assert!(!fetch.take(part(MAX_MEMBERS)), "more may follow, if only the message that it is whole");
         assert!(fetch.take(part(1)), "one name more, and no part is taken any more");
     }
 }

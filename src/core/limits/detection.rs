@@ -18,7 +18,7 @@ pub const CRASH_PATIENCE: u32 = 4;
 pub const CRASH_REVIEW: Duration = Duration::from_millis(200);
 /// The number of times that such a case is looked into again.
 pub const CRASH_REVIEWS: u8 = 2;
-/// The greatest number of observers whose word about one case is kept.
+/// The greatest number of observers whose reports about one case are kept.
 pub const MAX_CRASH_WITNESSES: usize = 128;
 /// The number of pauses between probes for which a second observer is awaited while other members are missing, too,
 /// which may be those observers.
@@ -42,7 +42,7 @@ pub const KEEP_FOR: Duration = Duration::from_secs(120);
 pub const RECENT_MEMBER_WATCH: Duration = Duration::from_secs(5);
 /// The greatest number of recent members that a sponsor observes because it brought them in (see `observers::extra`).
 pub const MAX_RECENT_MEMBERS: usize = 32;
-/// The least time between two cases about the same member that are opened on the word of others.
+/// The least time between two cases about the same member that are opened on the report of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a
 /// hundred, as bad as any, would be wrong by more than ten milliseconds.

@@ -7,9 +7,9 @@ pub const MAX_LEASE_UPDATES: usize = 256;
 /// The greatest number of leases whose highest terms are kept for newcomers.
 pub const MAX_LEASE_TERMS: usize = 64;
 /// The greatest number of messages of others about leases that are accepted and passed on in one second.
-pub const LEASE_WORDS_PER_SECOND: u32 = 64;
+pub const LEASE_UPDATES_PER_SECOND: u32 = 64;
 /// The greatest number of such messages of newcomers, which are not passed on, in one second.
-pub const NEWCOMERS_LEASE_WORDS_PER_SECOND: u32 = 16;
+pub const NEWCOMERS_LEASE_UPDATES_PER_SECOND: u32 = 16;
 /// The greatest number of voters in an electorate.
 pub const MAX_VOTERS: usize = 7;
 /// The number of renewals whose times of sending a leader remembers: acknowledgements of older ones extend nothing.

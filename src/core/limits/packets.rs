@@ -32,7 +32,7 @@ pub const MAX_HEARSAY_QUESTIONS: usize = 256;
 pub const MAX_REACHED: usize = 512;
 /// The greatest number of answers to strangers in [`QUESTION_INTERVAL`] that cost more, or change something (admitting a
 /// node that introduced itself, refusing, telling a node that has a tombstone), for each kind by itself.
-pub const MAX_WORDS: usize = 100;
+pub const MAX_STRANGER_ANSWERS: usize = 100;
 /// The greatest number of addresses that are remembered because this node contacted them itself: their answers and
 /// questions do not count toward the limits above.
 pub const MAX_CONTACTED: usize = 1_024;

@@ -5,7 +5,7 @@
 //!   order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised above a
 //!   graceful departure under way).
 //!
-//! Must not know: whose word a record is (see `wiring::merging`).
+//! Must not know: who tells of a record (see `wiring::merging`).
 
 use std::cmp::Ordering;
 

@@ -5,7 +5,7 @@
 //!   equal sets of records are equal views.
 //! - Only its owner raises a record's incarnation.
 //!
-//! Must not know: whose word a record is, or who holds it.
+//! Must not know: who tells of a record, or who holds it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};

@@ -1,9 +1,9 @@
-//! When members came: how long this node has been here, who came after it a short while ago, and whose word about leases counts.
+//! When members came: how long this node has been here, who came after it a short while ago, and who is believed about leases.
 //!
-//! **Leases.** A node that was given another database than the others tells of terms that this one has never seen. It deposes
-//! nobody: the word of whoever came less than [`SETTLE`] ago is handed over as such. It counts in a cluster of three, to the
-//! founders of a cluster that is younger than that, and from a member that is back: a new run of a member whose word counted,
-//! at the same address.
+//! **Leases.** A node that was given another database than the others tells of terms that this one has never seen. It
+//! deposes nobody: the news of whoever came less than [`SETTLE`] ago are handed over as such. They count in a cluster
+//! of three, to the founders of a cluster that is younger than that, and from a member that is back: a new run of a
+//! member whose news counted, at the same address.
 //!
 //! Must not know: what a member says.
 
@@ -17,7 +17,7 @@ use crate::member::Record;
 use crate::time::Time;
 use crate::view::{Slot, View};
 
-/// The number of other members up to which the word of all of them counts.
+/// The number of other members up to which all of them are believed about leases.
 const FEW: usize = 2;
 
 /// The times at which members came.
@@ -33,7 +33,7 @@ pub(crate) struct Arrivals {
     /// The times at which members came, by their slots, if that was less than [`SETTLE`] ago and after this node was
     /// Up. Empty if there are none.
     young: Vec<Option<Moment>>,
-    /// The addresses at which the earlier runs of those of them were whose word about leases counted.
+    /// The addresses of the earlier runs of those of them that were believed about leases.
     back: BTreeMap<Slot, SocketAddr>,
 }
 
@@ -110,7 +110,7 @@ impl Arrivals {
         self.was_alone
     }
 
-    /// Returns true if a member's word about leases counts. `is_contact`: it is at an address where this node was told to look
+    /// Returns true if a member is believed about leases. `is_contact`: it is at an address where this node was told to look
     /// for members, and has proven that address.
     pub(crate) fn counts_about_leases(&self, now: Time, view: &View, slot: Slot, is_contact: bool) -> bool {
         let entry = view.entry(slot);
@@ -122,8 +122,8 @@ impl Arrivals {
         is_back || are_few || is_contact || is_known_for_long || (self.is_founder && is_new_here)
     }
 
-    /// Notes that a member is about to be another run, which came at this moment. If the word of the run that is held
-    /// counts, that of the new one counts about leases once it has proven the same address, whoever bore the name
+    /// Notes that a member is about to be another run, which came at this moment. If the run that is held is
+    /// believed, the new one is believed about leases once it has proven the same address, whoever bore the name
     /// between.
     pub(crate) fn meet_new_run(&mut self, now: Time, view: &View, slot: Slot, is_contact: bool) {
         if self.up_since.is_some() && self.counts_about_leases(now, view, slot, is_contact) {

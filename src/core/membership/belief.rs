@@ -1,4 +1,4 @@
-//! Belief: the one record that waits for the word of whom it is about.
+//! Belief: the one record that waits for the answer of whom it is about.
 //!
 //! A member is believed by precedence alone, whoever tells of it, but for the death of another run of a name: it is merged
 //! after the holder of the name, if it is live, had a suspect timeout to refute it. (A node lost its disk while its clock
@@ -17,7 +17,7 @@ use crate::packet::{Outbox, Turn};
 use crate::view::{Slot, is_due};
 use crate::wire::Note;
 
-/// Returns true if a record that would replace a held one is not merged for now on this member's word (`None`: the
+/// Returns true if a record that would replace a held one is not merged for now on this member's report (`None`: the
 /// owner's own).
 pub(crate) fn take_doubt(
     out: &mut Outbox<'_>,

@@ -119,7 +119,7 @@ impl Confirmations {
         }
         let is_unasked = |peer: &Slot| !open.by.contains(&out.view.record(*peer).run) && *peer != slot;
         let unasked = witnesses.into_iter().filter(is_unasked);
-        // Its own observers should hear it from this node itself: the word of others about it may not be believed.
+        // Its own observers should hear it from this node itself: the report of others about it may not be believed.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
             unasked.partition(|peer| slot == View::ME && out.observers.observes(*peer));
         let more = FLOOD_FANOUT.max(out.observers.wanted()).saturating_sub(peers.len());

@@ -3,12 +3,12 @@
 //! | idea | file |
 //! |---|---|
 //! | accusations: who knows better, and what is noted of them | `accusation` |
-//! | the record that waits for the word of whom it is about | `belief` |
+//! | the record that waits for the answer of whom it is about | `belief` |
 //! | this node's own incarnation, its move to another address, other processes of its name | `incarnation`, `moving`, `rivals` |
 //! | when members came | `arrivals` |
 //! | confirmations that peers hold a record | `confirm` |
 //!
-//! The algebra itself, a maximum by `member::precedence`, is where the table is changed: see `merging`.
+//! The algebra itself, a maximum by `member::precedence`, is where the table is changed: see `wiring::merging`.
 //!
 //! Must not know: how silence is measured, or the way that a packet took.
 

@@ -178,7 +178,7 @@ impl Messages {
         is_told
     }
 
-    /// Takes a member's word on the broadcasts that it holds, and asks it for those that this node lacks.
+    /// Takes a member's list of the broadcasts that it holds, and asks it for those that this node lacks.
     pub(crate) fn on_have_broadcasts(&mut self, out: &mut Outbox<'_>, sender: Slot, spans: &[Span]) {
         let (run, now) = (out.view.record(sender).run, out.cx.now);
         let mut lacking = Vec::new();

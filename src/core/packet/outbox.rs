@@ -191,7 +191,7 @@ impl Outbox<'_> {
     pub(crate) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let fits = if self.is_withheld(slot) {
-            packet.push_update(None, &self.own_word_of(slot))
+            packet.push_update(None, &self.own_record_of(slot))
         } else {
             packet.push_update(self.note_on(entry), &entry.record)
         };
@@ -330,8 +330,8 @@ impl Outbox<'_> {
         self.grounds().is_withheld(slot)
     }
 
-    /// Returns a member's own last word, to be sent in place of a verdict that is kept.
-    pub(crate) fn own_word_of(&self, slot: Slot) -> Arc<Record> {
+    /// Returns a member's own last record, to be sent in place of a verdict that is kept.
+    pub(crate) fn own_record_of(&self, slot: Slot) -> Arc<Record> {
         Arc::new(self.view.record(slot).with_status(Status::Up))
     }
 }

@@ -1,8 +1,8 @@
 //! Turns: rate limits of packets that strangers provoke, bounded in memory by construction.
 //!
-//! Each address gets one turn in [`QUESTION_INTERVAL`], and all of them so many. An address that this node itself contacted
-//! takes none of those: a crowd (another cluster that has this node among its seeds) keeps neither islands that look for each
-//! other nor a `join` command waiting.
+//! Each address gets one turn in [`QUESTION_INTERVAL`], and all of them so many. An address that this node itself
+//! contacted takes none of those. So many strangers at once (another cluster that has this node among its seeds) keep
+//! neither islands that look for each other nor a `join` command waiting.
 //!
 //! Invariants: memory is bounded by the number of turns, whatever arrives.
 //!
@@ -11,7 +11,8 @@
 use std::net::SocketAddr;
 
 use crate::limits::{
-    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_WORDS, QUESTION_INTERVAL,
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_STRANGER_ANSWERS,
+    QUESTION_INTERVAL,
 };
 use crate::recent::Recent;
 use crate::time::Time;
@@ -48,7 +49,7 @@ impl Turn {
             Turn::Question => MAX_QUESTIONS,
             Turn::Hearsay => MAX_HEARSAY_QUESTIONS,
             Turn::AtAdvertised | Turn::OnRequest | Turn::AtIntroduced => MAX_REACHED,
-            Turn::Introduction | Turn::Burial | Turn::Objection | Turn::Refusal => MAX_WORDS,
+            Turn::Introduction | Turn::Burial | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
         }
     }
 }
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(taken(&mut turns, Turn::Question, 1, false), MAX_QUESTIONS);
         assert_eq!(taken(&mut turns, Turn::Question, 20_000, false), 0);
         assert_eq!(taken(&mut turns, Turn::Question, 30_000, true), MAX_CONTACTED);
-        assert_eq!(taken(&mut turns, Turn::Refusal, 1, false), MAX_WORDS, "each kind by itself");
+        assert_eq!(taken(&mut turns, Turn::Refusal, 1, false), MAX_STRANGER_ANSWERS, "each kind by itself");
         let mut turns = Turns::default();
         assert!(taken(&mut turns, Turn::Question, 30_000, true) >= MAX_CONTACTED, "before others");
         let mut turns = Turns::default();
@@ -191,7 +192,7 @@ mod tests {
         assert!(turns.take(Time::ORIGIN, Turn::Burial, host(1)));
         assert_eq!(
             taken(&mut turns, Turn::Burial, 20_000, false),
-            MAX_WORDS,
+            MAX_STRANGER_ANSWERS,
             "those that were contacted take no turn of theirs"
         );
         assert!(turns.size() <= 2 * (MAX_QUESTIONS + MAX_CONTACTED), "{}", turns.size());

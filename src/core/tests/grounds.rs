@@ -1,4 +1,4 @@
-//! Words that seem to be evidence and are none: of members that were not asked, of processes under others' names, from
+//! Reports that seem to be evidence and are none: of members that were not asked, of processes under others' names, from
 //! where nobody said that they would come, or of long ago.
 
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn believers_of_a_death(net: &mut Net, status: Status) -> Vec<String> {
 }
 
 #[test]
-fn a_word_about_another_run_does_not_bury_a_living_member_that_few_observe() {
+fn a_report_about_another_run_does_not_end_a_living_member_that_few_observe() {
     let mut believed = Vec::new();
     let mut net = old_cluster(Profile::Local, 40);
     // At first some are observed that do not observe in turn, and are heard as seldom as others.
@@ -89,7 +89,7 @@ fn a_word_about_another_run_does_not_bury_a_living_member_that_few_observe() {
     assert!(believed.is_empty(), "{believed:?}");
 }
 
-/// Returns the words that a node is not reached where it says that it is.
+/// Returns the message that a node is not reached where it says that it is.
 fn unreachable(net: &Net, node: usize, nonce: Nonce) -> Message {
     let refusal = Refusal::Unreachable { advertised: net.nodes[node].address, heard_from: address(50) };
     Message::Refused { nonce, refusal }

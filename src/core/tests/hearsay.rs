@@ -1,4 +1,5 @@
-//! Word of electorates that nobody has confirmed: it is forgotten when who told of it is gone, and honest word stays.
+//! Reports of electorates that nobody has confirmed: they are forgotten when who told of them is gone, and honest ones
+//! stay.
 
 use super::electing::{SECOND, leader};
 use super::net::{Net, id, ms};
@@ -19,7 +20,7 @@ fn report() -> ElectorateReport {
     ElectorateReport { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true }
 }
 
-fn word() -> Message {
+fn message() -> Message {
     Message::ElectorateReport(report())
 }
 
@@ -41,7 +42,7 @@ fn beside_an_old_disk() -> (Net, usize) {
             net.add(&format!("n{other}"), other, &[0]);
         }
         for _ in 0..10 {
-            Speaker::new(old).says_to_all(&mut net, &[word()]);
+            Speaker::new(old).says_to_all(&mut net, &[message()]);
             net.run(ms(150));
         }
     }

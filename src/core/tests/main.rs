@@ -1,4 +1,4 @@
-//! Behaviours of whole cores talking to each other in virtual time, seen from outside: by the two doors, the questions that
+//! Behaviours of whole cores talking to each other in virtual time, seen from outside: by `handle` and `poll`, the questions that
 //! drivers have, and those of the feature `testing`.
 
 #![allow(
@@ -40,6 +40,7 @@ mod joining;
 mod jumps;
 mod late_questions;
 mod leadership;
+mod lease_updates;
 mod leaving;
 mod limits;
 mod linking;
@@ -81,4 +82,3 @@ mod unbound;
 mod unopened;
 mod views;
 mod waiting;
-mod words;

@@ -1,4 +1,4 @@
-//! Words about leaders that come too late, claim too much, or are of another electorate: they make nobody a leader, and
+//! Claims about leaders that come too late, claim too much, or are of another electorate: they make nobody a leader, and
 //! keep nobody in sight that is gone.
 
 use std::time::Duration;
@@ -62,11 +62,11 @@ fn a_lease_that_no_cluster_may_have_makes_nobody_a_leader() {
 
 /// Has the leader and another voter die, so that nobody can be elected, and a member say something about that leader
 /// shortly before its lease is over; returns the time by which a hearer shows it for longer.
-fn shown_longer_by(words: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
+fn shown_longer_by(claims: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
     let mut net = cluster(6, 3);
     net.run(SECOND * 5);
     let (first, _) = leader(&net);
-    let words = words(&truth(&net, first));
+    let claims = claims(&truth(&net, first));
     for gone in [first, (first + 1) % 3] {
         net.kill(gone);
     }
@@ -74,7 +74,7 @@ fn shown_longer_by(words: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
     net.run(ms(1_500));
     let until = |net: &Net| net.nodes[HEARER].core.leadership().valid_until.expect("it is shown");
     let before = until(&net);
-    Speaker::new(TELLER).says(&mut net, HEARER, &words);
+    Speaker::new(TELLER).says(&mut net, HEARER, &claims);
     let longer = until(&net).since(before);
     net.run(net.lease.lease_duration + longer);
     assert_eq!(net.nodes[HEARER].core.leadership().leader, None);
@@ -133,9 +133,9 @@ fn news_of_a_claim_that_ran_out_brings_it_back_only_if_it_was_renewed_since() {
         let shown = |net: &Net| net.nodes[HEARER].core.leadership();
         net.run_until(net.lease.lease_duration * 2, "it runs out", |net| shown(net).leader.is_none());
         // On its way since before that, and so seemingly fresh.
-        let words = Message::LeaderClaim(Box::new(LeaderClaim { sequence, age_ms: 0, ..claim }));
+        let claims = Message::LeaderClaim(Box::new(LeaderClaim { sequence, age_ms: 0, ..claim }));
         for teller in [(first + 2) % 3, 3, TELLER] {
-            Speaker::new(teller).says(&mut net, HEARER, std::slice::from_ref(&words));
+            Speaker::new(teller).says(&mut net, HEARER, std::slice::from_ref(&claims));
         }
         assert_eq!(shown(&net).leader.is_some(), leads);
     }

@@ -106,7 +106,7 @@ fn when_a_cut_heals_nobody_suspects_or_buries_its_own_side_at_the_word_of_the_ot
 }
 
 #[test]
-fn words_about_this_side_may_be_old_ones_for_a_moment_after_a_partition() {
+fn reports_about_this_side_may_be_old_ones_for_a_moment_after_a_partition() {
     let mut net = cluster(Profile::Local, 6);
     cut(&mut net, &[0, 1, 2], true);
     net.run(net.settings.down_timeout * 2);

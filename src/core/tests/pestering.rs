@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::alone::{Alone, TELLER, member, prove};
 use super::net::{Net, address, ms};
 use headcount_core::limits::{
-    CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_WORDS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
+    CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_STRANGER_ANSWERS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
 };
 use headcount_core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
 use headcount_core::{DetectionMethod, Input, LinkEvent, Output, Profile, ProtocolRange, Run, Status};
@@ -81,7 +81,7 @@ fn nodes_of_other_clusters_versions_and_protocols_are_refused_so_often_and_no_mo
             answers += outputs.iter().filter(|output| matches!(output, Output::Transmit { .. })).count();
             notices += outputs.iter().filter(|output| matches!(output, Output::Notice(_))).count();
         }
-        assert_eq!((answers, notices), (MAX_WORDS, 1), "another {what}");
+        assert_eq!((answers, notices), (MAX_STRANGER_ANSWERS, 1), "another {what}");
     }
     let mut alone = Alone::with_teller();
     let mut answers = 0;
@@ -91,7 +91,7 @@ fn nodes_of_other_clusters_versions_and_protocols_are_refused_so_often_and_no_mo
         let told = alone.joins(&joiner);
         answers += told.iter().filter(|told| matches!(told, Message::Refused { .. })).count();
     }
-    assert!((MAX_WORDS..=MAX_WORDS * 3 / 2).contains(&answers), "another protocol: {answers}");
+    assert!((MAX_STRANGER_ANSWERS..=MAX_STRANGER_ANSWERS * 3 / 2).contains(&answers), "another protocol: {answers}");
 }
 
 #[test]

@@ -77,15 +77,15 @@ impl Core {
             (Message::Page { after, more }, _) if self.joiner.is_pulling_from(*sender) => {
                 self.on_page(after.as_ref(), answer.beside.last_on_page.take().filter(|_| more));
             }
-            (Message::LeaseUpdate(word), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
-                self.lease_updates.on_update_of_sponsor(&mut self.cx, &word);
+            (Message::LeaseUpdate(update), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
+                self.lease_updates.on_update_of_sponsor(&mut self.cx, &update);
             }
             (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
             (Message::HeldStatus { run, incarnation, status, .. }, _)
                 if answer.shown.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
             {
-                // From somebody we buried, perhaps, but it just proved its address: what can be refuted may be heard.
+                // This node may hold a tombstone of it, but it just proved its address: what can be refuted may be heard.
                 // Removals are only obeyed from members.
                 if self.packets.turns.take(self.cx.now, Turn::Objection, sender.from) {
                     // How long it heard nothing is no evidence against this node's own hearing.
@@ -112,8 +112,8 @@ impl Core {
             (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
             (Message::Alive { run, sequence }, Some(slot)) => self.on_alive(slot, run, sequence),
             (Message::Unheard, Some(slot)) => self.on_unheard(slot),
-            (Message::Election(word), Some(slot)) => {
-                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *word));
+            (Message::Election(message), Some(slot)) => {
+                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *message));
             }
             (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
             (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
@@ -133,7 +133,7 @@ impl Core {
             (Message::VotersChanged(changed), Some(slot)) => {
                 self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed));
             }
-            (Message::LeaseUpdate(word), Some(slot)) => self.on_lease_update(slot, &word),
+            (Message::LeaseUpdate(update), Some(slot)) => self.on_lease_update(slot, &update),
             (Message::Broadcast(broadcast), Some(slot)) => {
                 self.messages.on_broadcast(&mut outbox!(self), slot, &broadcast);
             }

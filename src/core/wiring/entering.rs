@@ -93,7 +93,7 @@ impl Core {
         self.take_joiner_step(step);
     }
 
-    /// Takes the word that the cluster holds this node's name at an incarnation.
+    /// Takes the answer that the cluster holds this node's name at an incarnation.
     pub(crate) fn on_behind(&mut self, nonce: Nonce, held: u64) {
         let is_raising = self.me.incarnation.is_waiting();
         if self.joiner.on_behind(&mut self.cx, self.view.me(), nonce, held, is_raising) {
@@ -113,7 +113,7 @@ impl Core {
         self.take_joiner_step(step);
     }
 
-    /// Takes the word that somebody reached this node: a joiner at its advertised address, its sponsor at its own, or a member
+    /// Takes the answer that somebody reached this node: a joiner at its advertised address, its sponsor at its own, or a member
     /// this one where it has moved.
     pub(crate) fn on_reached(&mut self, sender: &Sender, nonce: Nonce) {
         if self.reached_at_new_address(sender, nonce) {
@@ -256,7 +256,7 @@ impl Core {
         is_right
     }
 
-    /// Takes the word of somebody who says who it is because this node asked.
+    /// Takes the answer of somebody who says who it is because this node asked.
     pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
         self.name_answered(sender, nonce);
         let is_here = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
@@ -339,7 +339,7 @@ impl Core {
         }
     }
 
-    /// Takes a member's own word of where and what it is; it has read what was sent to where it speaks from, or to the
+    /// Takes a member's own statement of where and what it is; it has read what was sent to where it speaks from, or to the
     /// address in its record. One that is silent at its address, and says that it is there, must say so from there: else it
     /// would be Up again by what it sends from elsewhere, and Down for its silence, without end.
     fn member_introduced(

@@ -170,7 +170,7 @@ impl Core {
             Command::FoundAnew { ticket, voters } => {
                 self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
             }
-            Command::TellLease(word) => self.tell_lease_update(word),
+            Command::TellLease(update) => self.tell_lease_update(update),
             Command::KeepLeaseTerm { lease, term } => self.lease_updates.keep_term(lease, term),
             Command::Broadcast { .. }
             | Command::Send { .. }

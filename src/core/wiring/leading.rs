@@ -108,11 +108,11 @@ impl Core {
                 push_shortened(&mut packet, message);
                 self.out().send_by(way, to, packet);
             }
-            LeadStep::SendToVoter { to, word } => {
+            LeadStep::SendToVoter { to, message } => {
                 let mut packet = self.out().packet_to(to);
-                push_shortened(&mut packet, Message::Election(word));
+                push_shortened(&mut packet, Message::Election(message));
                 self.cx.counters.election_sent += 1;
-                self.send_word_to(to, packet);
+                self.send_to_voter(to, packet);
             }
             LeadStep::Flood { claim, is_own } => {
                 for to in self.flood_targets(is_own) {

@@ -1,5 +1,6 @@
-//! Linking: connections as the core needs them, and the ways around what does not pass. Wishes and events go to the machine of
-//! connections with what it has to know of the member; its actions are carried out here, in order.
+//! Linking: the paths to others, which are connections as the core needs them and the ways around what does not pass.
+//! Wishes and events go to the machine of the paths with what it has to know of the member; its actions are carried out
+//! here, in order.
 //!
 //! ```text
 //!   other machines ──wishes──▶          ┌───────┐              ──▶ connections, frames, timers
@@ -213,7 +214,7 @@ impl Core {
         }
     }
 
-    /// Says goodbye over a link, and ends it.
+    /// Says over a link that it ends, and ends it.
     fn part(&mut self, link: LinkId, why: Parting) {
         let mut packet = self.out().packet(usize::MAX);
         let says_news_of_me = match why {
@@ -545,7 +546,7 @@ impl Core {
 
 /// Members whose datagrams do not pass, and voters that are no neighbours.
 impl Core {
-    /// Takes a member's word that this node's datagrams do not come.
+    /// Takes a member's report that this node's datagrams do not come.
     pub(crate) fn on_unheard(&mut self, slot: Slot) {
         if !self.is_linked(self.view.record(slot).run) {
             return;
@@ -556,9 +557,9 @@ impl Core {
         self.paths.tell_of_fallback(&mut self.cx, &self.view, slot);
     }
 
-    /// Sends a voter's word. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
+    /// Sends a message to a voter. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
     /// by the link as soon as one is late.
-    pub(crate) fn send_word_to(&mut self, slot: Slot, packet: PacketBuilder) {
+    pub(crate) fn send_to_voter(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
         let renewal_interval = self.lead.as_ref().map_or(Duration::MAX, |lead| lead.renewal_interval());
         let record = self.view.record(slot);

@@ -1,4 +1,4 @@
-//! Merging: the one place in which the table of members is changed, whoever says so (another node's word, this node's verdict,
+//! Merging: the one place in which the table of members is changed, whoever says so (another node's report, this node's verdict,
 //! its own record, a record that is forgotten), and the one in which everything that follows is settled, in one order: nobody
 //! keeps a list of its own of what has to be done about a change.
 //!
@@ -12,7 +12,7 @@
 //! - `last_sign` moves forward within one run (except for a departure, which has its own date): it is the freshest of
 //!   packets heard, notes, and raised incarnations; notes only count while the accusation is new, since a note that
 //!   waits anywhere looks fresher than it is.
-//! - No member is held as Down for silence, on anyone's word, that was not Suspect here before, long enough to refute.
+//! - No member is held as Down for silence, on anyone's report, that was not Suspect here before, long enough to refute.
 //! - Down and Left records are reaped at age `reap_after`, everywhere at the same age, since their ages travel with them. A
 //!   tombstone stays as long again, so that a late copy is not merged as a new member.
 //! - A removal holds for the run: whoever holds it answers any later record of that run by the same removal at that
@@ -44,7 +44,7 @@ use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
 
-/// Words of others, and verdicts of this node.
+/// Reports of others, and verdicts of this node.
 impl Core {
     /// Merges one update. Returns the hash of the record that is held for that name afterwards, if there is one.
     pub(crate) fn learn(&mut self, news: News, from: Option<Slot>) -> Option<u64> {
@@ -66,7 +66,7 @@ impl Core {
         if is_old || self.view.tombstones.covers(&record) {
             self.cx.counters.drop(DropReason::Outdated);
             if !is_old && from.is_some() {
-                // After a cut this node may be the only one that forgot it: it is told how it was buried, and refutes.
+                // After a cut this node may be the only one that forgot it: it is told what the tombstone says, and refutes.
                 ask_if_live(&mut self.out(), &record);
             }
             return None;
@@ -369,7 +369,7 @@ pub(crate) struct Transition {
     pub(crate) cause: Cause,
 }
 
-/// The origin of a change: whose word it is.
+/// The origin of a change: who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Another node's: a member's, or a stranger's. This node may have let the member in.

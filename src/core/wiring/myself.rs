@@ -2,7 +2,7 @@
 //! after it was cut off for too long.
 //!
 //! Invariants:
-//! - Nobody else rewrites this node's own record, but for `joining`, which turns Joining into Up.
+//! - Nobody else rewrites this node's own record, but for `entering::become_up`, which turns Joining into Up.
 //! - Each incarnation is refuted once (SWIM, section 4.2), and a removal is obeyed.
 //! - A process that reads of itself what it never wrote was copied while it ran, or its memory was set back: it stops, since
 //!   two that raise above each other would never end, and its sequence numbers would be used twice.
@@ -105,7 +105,7 @@ impl Core {
             // An incarnation that is raised already, and only waits for the disk, is refuted once.
             Phase::Joining | Phase::Up if self.me.incarnation.covers(incarnation) => return false,
             Phase::Joining | Phase::Up => {
-                // Silence that others observed is evidence, not the word of one that hears this node well.
+                // Silence that others observed is evidence, not the report of one that hears this node well.
                 let is_accusation = matches!(status, Status::Suspect | Status::Down);
                 let is_unheard = age >= self.cx.settings.suspect_timeout;
                 if is_accusation && is_unheard {
@@ -261,7 +261,7 @@ impl Core {
         }
     }
 
-    /// Takes the word of a member that it reached this node at its new address; returns false if none was asked. A member
+    /// Takes the answer of a member that it reached this node at its new address; returns false if none was asked. A member
     /// that is not where its record says is told the address by a packet of its own: what goes to all does not reach it.
     pub(crate) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
         let is_asked = self.me.moving.is_reached_by(nonce);

@@ -238,9 +238,9 @@ impl World {
         true
     }
 
-    /// Hands in the word of a member about a lease.
-    pub(super) fn hear_lease_word(&mut self, node: usize, word: LeaseUpdate, is_believed: bool) {
-        self.happens_after(node, Duration::ZERO, Happening::Heard { word, is_believed });
+    /// Hands in the news of a member about a lease.
+    pub(super) fn hear_lease_update(&mut self, node: usize, update: LeaseUpdate, is_believed: bool) {
+        self.happens_after(node, Duration::ZERO, Happening::Heard { word: update, is_believed });
     }
 
     /// Plans something that happens to the contender that a node has now.

@@ -1,4 +1,4 @@
-//! Cases of members whose processes seem to be gone, as a machine: input are outcomes of links, the words of other
+//! Cases of members whose processes seem to be gone, as a machine: input are outcomes of links, the reports of other
 //! observers and signs of life; output are steps, which whoever drives it carries out in order.
 //!
 //! Invariants:
@@ -7,7 +7,7 @@
 //!   subject.
 //! - Each sign of life that is news takes it back to the beginning,
 //!   [`CRASH_REVIEWS`](crate::limits::CRASH_REVIEWS) times; then it is closed.
-//! - Nobody's word counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
+//! - Nobody's report counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
 //!
 //! Must not know: views, links, packets, timers of the core. It knows members by their runs.
 
@@ -80,7 +80,7 @@ pub(crate) enum CrashStep {
 pub(crate) struct Scene {
     /// The time for which an answer to a probe is awaited.
     pub(crate) gap: Duration,
-    /// True while other members are missing, too, who may be the observers whose word is awaited.
+    /// True while other members are missing, too, who may be the observers whose report is awaited.
     pub(crate) is_walking: bool,
     /// The other observers of the subject. Asked for only if [`Crashes::is_decided_next`].
     pub(crate) others: Vec<Observer>,
@@ -284,7 +284,7 @@ impl Crashes {
         Some((age, is_sure))
     }
 
-    /// Takes another observer's word that it cannot reach the subject either. Returns true if the case is to be judged.
+    /// Takes another observer's report that it cannot reach the subject either. Returns true if the case is to be judged.
     pub(crate) fn told_severed(&mut self, now: Time, run: Run, by: Run, is_sure: bool) -> bool {
         let Some(case) = self.cases.get_mut(&run) else { return false };
         if case.askers.len() < MAX_CRASH_WITNESSES {
@@ -297,7 +297,7 @@ impl Crashes {
         is_taken
     }
 
-    /// Takes a member's word that it received this packet of the subject after a refusal; `None` if it was not asked.
+    /// Takes a member's report that it received this packet of the subject after a refusal; `None` if it was not asked.
     pub(crate) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<CrashStep>> {
         self.is_asked(run, by).then(|| self.note_alive(run, sequence))
     }
@@ -337,7 +337,7 @@ impl Crashes {
 
     /// Returns the numbers of observers that are kept as sure, and as asking.
     #[cfg(test)]
-    pub(crate) fn words_about(&self, run: Run) -> (usize, usize) {
+    pub(crate) fn reports_about(&self, run: Run) -> (usize, usize) {
         self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
     }
 }

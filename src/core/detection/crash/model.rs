@@ -1,7 +1,7 @@
 //! Every interleaving up to a bound: one to four observers of one subject, each with the machine that the core drives.
 //!
 //! The subject lives or is dead. Its port refuses observers one after the other; of a living one since a proxy before
-//! it died. Packets, probes and the observers' words are delivered in the round in which they were sent, a round late,
+//! it died. Packets, probes and the observers' reports are delivered in the round in which they were sent, a round late,
 //! or never: how often they are late or lost is bounded, which of them is free. The last packets of the dead are read
 //! late.
 //!

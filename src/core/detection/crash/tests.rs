@@ -97,7 +97,7 @@ fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
 }
 
 #[test]
-fn the_word_of_the_second_convicts_at_once_where_this_one_is_sure() {
+fn the_report_of_the_second_convicts_at_once_where_this_one_is_sure() {
     let scene = among(&[OTHER, THIRD]);
     let mut crashes = refused(PROBES + 1, &scene);
     assert!(crashes.is_decided_next(SUBJECT));
@@ -163,7 +163,7 @@ fn a_sign_of_life_that_is_news_takes_the_case_back_and_the_last_one_ends_it() {
         sequence += 1;
         let (steps, audience) = crashes.heard(SUBJECT, sequence).expect("a case");
         assert_eq!((steps, audience), (vec![CrashStep::Refuted, CrashStep::Wait(CRASH_REVIEW)], Audience::Observers));
-        assert_eq!(crashes.words_about(SUBJECT).0, 0, "who was sure was wrong");
+        assert_eq!(crashes.reports_about(SUBJECT).0, 0, "who was sure was wrong");
         assert!(!crashes.is_refused(SUBJECT) && !crashes.is_in_vain(SUBJECT));
         assert_eq!(crashes.investigate(at(400), SUBJECT, &scene), [CrashStep::Reopen]);
         crashes.refused(at(400), SUBJECT);
@@ -207,7 +207,7 @@ fn a_link_that_nobody_refuses_is_no_evidence() {
 }
 
 #[test]
-fn the_word_of_a_member_that_was_not_asked_does_not_count() {
+fn the_report_of_a_member_that_was_not_asked_does_not_count() {
     let mut crashes = refused(2, &among(&[OTHER]));
     let before = crashes.clone();
     assert_eq!(crashes.told_alive(SUBJECT, THIRD, 99), None);
@@ -218,7 +218,7 @@ fn the_word_of_a_member_that_was_not_asked_does_not_count() {
 }
 
 #[test]
-fn members_whose_words_are_kept_are_bounded() {
+fn members_whose_reports_are_kept_are_bounded() {
     let mut crashes = refused(1, &among(&[]));
     let many = || (0..=MAX_CRASH_WITNESSES as u64).map(|nth| Run(100 + nth));
     crashes.ask(at(0), SUBJECT, many());
@@ -227,5 +227,5 @@ fn members_whose_words_are_kept_are_bounded() {
         let is_taken = crashes.told_severed(at(0), SUBJECT, by, true);
         assert_eq!(is_taken, nth < MAX_CRASH_WITNESSES);
     }
-    assert_eq!(crashes.words_about(SUBJECT), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
+    assert_eq!(crashes.reports_about(SUBJECT), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
 }

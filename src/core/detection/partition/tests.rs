@@ -231,7 +231,7 @@ fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybo
 }
 
 #[test]
-fn for_a_suspect_timeout_after_a_partition_words_about_this_side_may_be_old_ones_of_the_far_side() {
+fn for_a_suspect_timeout_after_a_partition_reports_about_this_side_may_be_old_ones_of_the_far_side() {
     let mut partition = silent([1, 2, 3], 8);
     partition.gathered(at(0), 8);
     for run in [1, 2, 3] {

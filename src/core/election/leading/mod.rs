@@ -17,7 +17,7 @@
 //! | renewals: sent, acknowledged, and the voters that leave meanwhile | `renewing` |
 //! | the claim: extended, and ended | `claiming` |
 //! | giving leadership up, and to whom | `resigning` |
-//! | at an operator's word: once others have stored something | `trying` |
+//! | at an operator's command: once others have stored something | `trying` |
 //!
 //! Must not know: what is led.
 

@@ -45,7 +45,7 @@ pub(crate) struct Leading {
     pub(crate) elected_at: Time,
     pub(super) renew_at: Time,
     pub(super) resigning: Option<Resigning>,
-    /// An operator's word that it is to resign.
+    /// An operator's command that it is to resign.
     pub(super) trial: Option<Trial>,
     /// Leadership is given up as soon as the change that is in flight is settled.
     pub(crate) is_leaving: bool,

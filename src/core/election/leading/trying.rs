@@ -1,4 +1,4 @@
-//! Resigning at an operator's word: not before others have stored what was put to them since.
+//! Resigning at an operator's command: not before others have stored what was put to them since.
 //!
 //! Nobody writes anything while a leader leads on, so that full disks show only when somebody is to be elected, and then
 //! nobody is. So the leader first puts its view to the voters once more, under the next number, and gives leadership up
@@ -16,7 +16,7 @@ use crate::election::{Action, ChangeError, Context, Election, Role, Rules};
 use crate::limits::SLOW_DISK_TIMEOUT;
 use crate::time::Time;
 
-/// An operator's word that this leader is to resign, until enough others have stored something.
+/// An operator's command that this leader is to resign, until enough others have stored something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Trial {
     ticket: u64,

@@ -38,7 +38,7 @@ fn a_leader_follows_a_voter_above_its_term_within_two_leases_and_stays_the_leade
         let before = cluster.now;
         assert!(!all_follow(&cluster));
         assert!(cluster.run_until(LEASE * 2, all_follow), "seed {seed}, by {by}");
-        assert!(cluster.now - before >= LEASE.as_nanos() as u64, "not at the first word");
+        assert!(cluster.now - before >= LEASE.as_nanos() as u64, "not at the first message");
         assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 2), "it succeeds itself");
         cluster.run_for(SECOND * 20);
         assert_eq!(cluster.leaders.len(), 2, "once");
@@ -91,7 +91,7 @@ fn is_overtaken_while_its_work_may_run(seed: u64, flaw: Option<Flaw>) -> bool {
         cluster.run_for(Duration::from_micros(100));
     }
     cluster.cut_pair(leader, far);
-    cluster.lose_words();
+    cluster.lose_messages();
     cluster.with(above, |election, context| election.put_off(context, Duration::ZERO));
     cluster.wake(above);
     assert!(cluster.run_until(Duration::from_millis(200), |p| p.leader().is_some()), "seed {seed}");
@@ -110,14 +110,14 @@ fn nobody_else_leads_before_the_claim_is_over_that_a_leader_gave_up_to_go_on_abo
 }
 
 #[test]
-fn a_leader_moves_for_no_absurd_term_nor_for_a_single_word() {
+fn a_leader_moves_for_no_absurd_term_nor_for_a_single_message() {
     let (mut cluster, leader) = led(4, 3);
     cluster.run_for(SECOND);
     let voter = (leader + 1) % 3;
     let say = |cluster: &mut Cluster, term: u64| {
         let (from, lineage) = (cluster.nodes[voter].identity, cluster.election(leader).lineage().expect("formed"));
-        let word = ElectionMessage { from, lineage, body: Body::Behind { term: Term(term) } };
-        cluster.with(leader, |election, context| election.receive(context, &id(voter), word));
+        let message = ElectionMessage { from, lineage, body: Body::Behind { term: Term(term) } };
+        cluster.with(leader, |election, context| election.receive(context, &id(voter), message));
     };
     say(&mut cluster, 2);
     cluster.run_for(LEASE * 3);
@@ -182,8 +182,8 @@ fn no_voter_goes_up_by_more_terms_than_time_allows() {
         let reply = |attempt| Body::QueryReply { attempt, hears_leader: false, term: Term(far) };
         let lies = [Body::Vote { term: Term(far), newest }, Body::Renew(renewal)];
         for body in lies.into_iter().chain((0..100).map(reply)) {
-            let word = ElectionMessage { from, lineage, body };
-            cluster.with(voter, |election, context| election.receive(context, &id(liar), word));
+            let message = ElectionMessage { from, lineage, body };
+            cluster.with(voter, |election, context| election.receive(context, &id(liar), message));
         }
         assert!(cluster.alarms.contains(&(voter, Alarm::TermLimit { id: id(liar) })), "{far}");
         assert_eq!(cluster.election(voter).ballot.term, before, "{far}");

@@ -61,7 +61,7 @@ fn a_voter_whose_disk_fails_while_it_is_elected_keeps_nobody_from_leading_within
 }
 
 #[test]
-fn a_leader_whose_disk_fails_resigns_at_an_operators_word_whatever_it_is_writing() {
+fn a_leader_whose_disk_fails_resigns_at_an_operators_command_whatever_it_is_writing() {
     for (seed, voters) in (0..8).flat_map(|seed| [3, 5].map(|voters| (seed, voters))) {
         for steps in 0..40 {
             let what = format!("{voters} voters, seed {seed}, {steps} steps");

@@ -61,7 +61,7 @@ fn a_blank_node_that_is_named_under_another_identity_is_a_stranger_and_never_vot
 fn lose_the_announcement(cluster: &mut Cluster) {
     for _ in 0..100_000 {
         if !cluster.answers.is_empty() {
-            return cluster.lose_words();
+            return cluster.lose_messages();
         }
         cluster.run_for(Duration::from_micros(100));
     }
@@ -106,10 +106,13 @@ fn voters_that_have_not_heard_of_their_generation_are_told_of_it_with_each_quest
         cluster.with(two, |election, context| election.put_off(context, SECOND * 60));
         assert!(cluster.run_until(SECOND * 3, |p| p.leader().is_some()), "seed {seed}: {:?}", cluster.answers);
         cluster.run_for(SECOND);
-        let words = cluster.words;
+        let messages = cluster.messages;
         cluster.run_for(SECOND * 10);
-        let words = cluster.words - words;
-        assert!(words <= 10 * 2 * 2 * 2, "{words} words in ten seconds: a renewal and its answer, twice a second");
+        let messages = cluster.messages - messages;
+        assert!(
+            messages <= 10 * 2 * 2 * 2,
+            "{messages} messages in ten seconds: a renewal and its answer, twice a second"
+        );
         cluster.assert_safe();
     }
 }

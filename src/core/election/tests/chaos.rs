@@ -28,7 +28,7 @@ struct FaultPlan {
 /// The outcome of a run.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// The promise that was broken, or the word that the cluster did not come back.
+    /// The promise that was broken, or the report that the cluster did not come back.
     violations: Vec<String>,
     /// The number of terms in which somebody had a claim.
     terms: usize,

@@ -33,7 +33,7 @@ const MOST_LATE: Nanos = 5_000 * MS;
 
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    ElectionMessage { to: usize, from: usize, word: ElectionMessage },
+    ElectionMessage { to: usize, from: usize, message: ElectionMessage },
     Stored { node: usize, life: u64, version: u64 },
     Wake { node: usize, life: u64, epoch: u64 },
     Contents { node: usize, life: u64, view: NumberedView },
@@ -95,7 +95,7 @@ pub(super) struct Cluster {
     pub(super) quorum: Vec<(usize, bool)>,
     lost_terms: BTreeSet<(usize, Term)>,
     pub(super) alarms: Vec<(usize, Alarm)>,
-    pub(super) words: u64,
+    pub(super) messages: u64,
     pub(super) ended_work: bool,
     pub(super) watch: Watch,
     pub(super) violations: Vec<String>,
@@ -139,7 +139,7 @@ impl Cluster {
             quorum: Vec::new(),
             lost_terms: BTreeSet::new(),
             alarms: Vec::new(),
-            words: 0,
+            messages: 0,
             ended_work: true,
             watch: Watch::default(),
             violations: Vec::new(),
@@ -240,15 +240,15 @@ impl Cluster {
     }
 
     /// Loses all messages under way.
-    pub(super) fn lose_words(&mut self) {
+    pub(super) fn lose_messages(&mut self) {
         self.queue.retain(|_, happening| !matches!(happening, Happening::ElectionMessage { .. }));
     }
 
     /// Takes the messages to this voter out of the network.
-    pub(super) fn take_words(&mut self, to_node: usize, taken: &mut Vec<ElectionMessage>) {
+    pub(super) fn take_messages(&mut self, to_node: usize, taken: &mut Vec<ElectionMessage>) {
         self.queue.retain(|_, happening| match happening {
-            Happening::ElectionMessage { to, word, .. } if *to == to_node => {
-                taken.push(word.clone());
+            Happening::ElectionMessage { to, message, .. } if *to == to_node => {
+                taken.push(message.clone());
                 false
             }
             _ => true,
@@ -329,8 +329,8 @@ impl Cluster {
 
     fn carry_out(&mut self, node: usize, action: Action) {
         match action {
-            Action::Send { to, word } => {
-                self.words += 1;
+            Action::Send { to, message } => {
+                self.messages += 1;
                 let to = self.nodes.iter().position(|node| node.id == to).expect("voters are nodes");
                 let copies = 1 + usize::from(self.rng.random_bool(self.duplication));
                 for _ in 0..copies {
@@ -341,7 +341,7 @@ impl Cluster {
                     if self.lateness > 0.0 && self.rng.random_bool(self.lateness) {
                         at += self.rng.random_range(0..=MOST_LATE);
                     }
-                    self.later(at, Happening::ElectionMessage { to, from: node, word: word.clone() });
+                    self.later(at, Happening::ElectionMessage { to, from: node, message: message.clone() });
                 }
             }
             Action::Persist(ballot) => {
@@ -430,9 +430,9 @@ impl Cluster {
             return;
         }
         match happening {
-            Happening::ElectionMessage { from, word, .. } => {
+            Happening::ElectionMessage { from, message, .. } => {
                 let from = id(from);
-                self.with(node, |election, context| election.receive(context, &from, word));
+                self.with(node, |election, context| election.receive(context, &from, message));
             }
             Happening::Stored { .. } if place.is_disk_full => {
                 // The newest ballot is the one that is tried again.

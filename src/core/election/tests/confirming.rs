@@ -124,7 +124,7 @@ fn many_questions_share_a_round_and_too_many_are_turned_away() {
     let (mut cluster, leader) = led(26, 5);
     cluster.run_for(SECOND);
     cluster.delay = (10 * MS, 10 * MS);
-    let before = cluster.words;
+    let before = cluster.messages;
     for ticket in 0..=MAX_BARRIERS as u64 {
         confirm(&mut cluster, leader, ticket);
     }
@@ -134,8 +134,8 @@ fn many_questions_share_a_round_and_too_many_are_turned_away() {
     for ticket in 0..last {
         assert!(answer(&cluster, ticket).is_some_and(|(_, result)| result.is_ok()), "{ticket}");
     }
-    let words = cluster.words - before;
-    assert!(words <= 3 * 2 * 4, "two rounds, and perhaps a renewal, of four questions and answers: {words}");
+    let messages = cluster.messages - before;
+    assert!(messages <= 3 * 2 * 4, "two rounds, and perhaps a renewal, of four questions and answers: {messages}");
     confirm(&mut cluster, leader, last + 1);
     cluster.run_for(Duration::from_millis(60));
     assert!(answer(&cluster, last + 1).is_some_and(|(_, result)| result.is_ok()), "there is room again");
@@ -146,7 +146,7 @@ fn a_lost_round_is_repeated_long_before_the_next_renewal() {
     for seed in 0..50 {
         let (mut cluster, leader) = led(seed, 3);
         cluster.run_for(SECOND);
-        cluster.lose_words();
+        cluster.lose_messages();
         cluster.loss = 0.5;
         let asked = cluster.now;
         confirm(&mut cluster, leader, 1);

@@ -54,7 +54,7 @@ fn a_leader_that_alone_knows_that_it_is_voted_out_still_stands_to_bring_it_about
     cluster.with(leader, |election, context| election.remove_voter(context, 1, &id(leader)));
     let is_changed = |view: &NumberedView| view.electorate.voters.len() == 1;
     cluster.run_up_to(SECOND, |p| p.election(leader).ballot().accepted.as_ref().is_some_and(is_changed));
-    cluster.lose_words();
+    cluster.lose_messages();
     cluster.split(&[&[leader], &[other]]);
     cluster.run_for(Duration::from_millis(10));
     cluster.crash_when_written(leader, 0);
@@ -85,10 +85,10 @@ fn who_was_voted_out_while_it_was_away_learns_it_when_it_asks() {
     cluster.start(away);
     cluster.run_for(SECOND * 5);
     assert!(!cluster.election(away).is_voter());
-    let (words, until) = (cluster.words, cluster.now);
+    let (messages, until) = (cluster.messages, cluster.now);
     assert_eq!(cluster.election(away).next_deadline(true), None, "it stands no more");
     cluster.run_for(SECOND * 10);
-    assert!(cluster.words - words < 4 * 3 * 25, "{} words since {until}", cluster.words - words);
+    assert!(cluster.messages - messages < 4 * 3 * 25, "{} messages since {until}", cluster.messages - messages);
     assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1));
     cluster.assert_safe();
 }
@@ -100,11 +100,11 @@ fn far_away_voters_are_not_asked_again_before_they_can_have_answered() {
     cluster.start_all();
     assert!(cluster.run_until(SECOND * 10, |p| p.leader().is_some()));
     cluster.run_for(SECOND * 5);
-    let before = cluster.words;
+    let before = cluster.messages;
     cluster.run_for(SECOND * 10);
     // Twenty renewals, with a few repeated while their answers are under way.
-    let words = cluster.words - before;
-    assert!(words < 20 * 2 * 2 * 12, "{words} words in ten seconds");
+    let messages = cluster.messages - before;
+    assert!(messages < 20 * 2 * 2 * 12, "{messages} messages in ten seconds");
     cluster.assert_safe();
 }
 
@@ -133,8 +133,8 @@ fn a_view_of_another_generation_or_with_an_endless_number_is_not_accepted_from_t
     let (root, began) = (lineage(&cluster, voter), Term::beginning_of(1, 1));
     let electorate = Electorate { lineage: Lineage(5), root, began, voters: voters_of(&before) };
     let body = Body::Recovered { electorate, number: u64::MAX };
-    let word = ElectionMessage { from: Identity(5), lineage: Lineage(5), body };
-    cluster.with(voter, |election, context| election.receive(context, &id(leader), word));
+    let message = ElectionMessage { from: Identity(5), lineage: Lineage(5), body };
+    cluster.with(voter, |election, context| election.receive(context, &id(leader), message));
     assert_eq!(*cluster.election(voter).ballot(), before);
     cluster.assert_safe();
 }
@@ -161,16 +161,16 @@ fn a_voter_stands_above_the_term_of_the_view_it_has_accepted() {
 }
 
 #[test]
-fn a_word_under_the_own_identity_is_a_copy_of_the_own_disk_and_an_alarm() {
+fn a_message_under_the_own_identity_is_a_copy_of_the_own_disk_and_an_alarm() {
     let (mut cluster, leader) = led(8, 3);
     cluster.run_for(SECOND);
     let from = cluster.nodes[leader].identity;
     let newest = cluster.election(leader).ballot().accepted.as_ref().expect("formed").under(Term(9)).reference();
     let renewal =
         Renewal { term: Term(9), sequence: 1, lease_ms: 2_000, claim: None, newest, delta: None, agreed: None };
-    let word = ElectionMessage { from, lineage: lineage(&cluster, leader), body: Body::Renew(renewal) };
+    let message = ElectionMessage { from, lineage: lineage(&cluster, leader), body: Body::Renew(renewal) };
     let other = id((leader + 1) % 3);
-    cluster.with(leader, |election, context| election.receive(context, &other, word));
+    cluster.with(leader, |election, context| election.receive(context, &other, message));
     assert_eq!(cluster.leader(), Some(leader));
     assert_eq!(cluster.election(leader).term(), Term(1));
     assert!(cluster.alarms.contains(&(leader, Alarm::DuplicateIdentity { id: other })), "{:?}", cluster.alarms);

@@ -102,7 +102,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     // (a) The first leader proposes a view to one other voter, and dies.
     let two = rest[0];
     cluster.split(&[&[one, two], &[rest[1]], &[rest[2]], &[rest[3]]]);
-    cluster.lose_words();
+    cluster.lose_messages();
     cluster.members.push(id(9));
     cluster.with(one, Election::members_changed);
     step_until(&mut cluster, |p| newest_on_disk(p, two).number == number + 1);
@@ -113,7 +113,7 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     step_until(&mut cluster, |p| rest[1..].iter().any(|node| is_leading(p, *node)));
     let five = *rest[1..].iter().find(|node| is_leading(&cluster, **node)).expect("one of them");
     cluster.split(&[]);
-    cluster.lose_words();
+    cluster.lose_messages();
     step_until(&mut cluster, |p| newest_on_disk(p, five).term == Term(2));
     cluster.crash(five);
     let [three, four] = rest[1..].iter().copied().filter(|node| *node != five).collect::<Vec<_>>()[..] else {
@@ -130,8 +130,8 @@ fn figure_eight(flaw: Option<Flaw>) -> Vec<String> {
     // The second voter reports what it has from before, and dies before it has it under the new term.
     cluster.nodes[second].is_up = true;
     cluster.write_delay = (20 * MS, 20 * MS);
-    let began = cluster.words;
-    step_until(&mut cluster, |p| p.words > began && p.claims().iter().any(|(node, _)| *node == first));
+    let began = cluster.messages;
+    step_until(&mut cluster, |p| p.messages > began && p.claims().iter().any(|(node, _)| *node == first));
     cluster.run_for(Duration::from_millis(4));
     cluster.crash_when_written(second, 0);
     assert_eq!(newest_on_disk(&cluster, second).term, Term(1));
@@ -171,7 +171,7 @@ fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     let is_changed = |view: &NumberedView| view.change.is_some();
     cluster.run_up_to(SECOND, |p| p.election(one).ballot().accepted.as_ref().is_some_and(is_changed));
     cluster.split(&[&[one, new], &[rest[0]], &[rest[1]], &[rest[2]]]);
-    cluster.lose_words();
+    cluster.lose_messages();
     step_until(&mut cluster, |p| p.nodes[new].disk.accepted.as_ref().is_some_and(is_changed));
     cluster.crash(one);
     cluster.crash(new);
@@ -185,7 +185,7 @@ fn two_changes_that_overlap(flaw: Option<Flaw>) -> Vec<String> {
     cluster.write_delay = (20 * MS, 20 * MS);
     step_until(&mut cluster, |p| p.leader() == Some(two));
     cluster.split(&[&[two, three]]);
-    cluster.lose_words();
+    cluster.lose_messages();
     cluster.crash_when_written(four, 0);
     assert_eq!(newest_on_disk(&cluster, four).term, Term(1));
     cluster.with(two, |election, context| election.remove_voter(context, 2, &id(one)));
@@ -219,8 +219,8 @@ fn outlives_refused_candidates(flaw: Option<Flaw>) -> bool {
         }
         let (from, lineage) = (cluster.nodes[stranger].identity, cluster.election(node).lineage().expect("formed"));
         for body in [Body::PreVote { attempt: 1, term, newest }, Body::Vote { term, newest }] {
-            let word = ElectionMessage { from, lineage, body };
-            cluster.with(node, |election, context| election.receive(context, &id(stranger), word));
+            let message = ElectionMessage { from, lineage, body };
+            cluster.with(node, |election, context| election.receive(context, &id(stranger), message));
         }
     }
     cluster.run_for(SECOND * 5);
@@ -243,12 +243,12 @@ fn release_that_comes_late(flaw: Option<Flaw>) -> Vec<String> {
     let second = cluster.leader().expect("the successor");
     let others: Vec<usize> = (0..5).filter(|node| ![first, second].contains(node)).collect();
     cluster.split(&[&[first, second], &others]);
-    cluster.lose_words();
+    cluster.lose_messages();
     let successor = cluster.nodes[others[0]].identity;
     for node in others.iter().rev() {
         let (from, lineage) = (cluster.nodes[first].identity, cluster.election(*node).lineage().expect("formed"));
-        let word = ElectionMessage { from, lineage, body: Body::Release { term: Term(1), successor } };
-        cluster.with(*node, |election, context| election.receive(context, &id(first), word));
+        let message = ElectionMessage { from, lineage, body: Body::Release { term: Term(1), successor } };
+        cluster.with(*node, |election, context| election.receive(context, &id(first), message));
     }
     assert!(cluster.run_until(LEASE * 2, |p| p.leader().is_some_and(|leader| others.contains(&leader))));
     cluster.violations
@@ -268,8 +268,8 @@ fn asked_while_its_promise_stands(flaw: Option<Flaw>) -> bool {
     let term = Term(cluster.election(leader).term().0 + 1);
     let newest = cluster.election(follower).newest().expect("it has formed");
     let (from, lineage) = (cluster.nodes[candidate].identity, cluster.election(follower).lineage().expect("formed"));
-    let word = ElectionMessage { from, lineage, body: Body::Vote { term, newest } };
-    cluster.with(follower, |election, context| election.receive(context, &id(candidate), word));
+    let message = ElectionMessage { from, lineage, body: Body::Vote { term, newest } };
+    cluster.with(follower, |election, context| election.receive(context, &id(candidate), message));
     cluster.election(follower).ballot().vote == Some(from)
 }
 

@@ -87,7 +87,7 @@ fn a_candidate_whom_nobody_acknowledges_once_it_is_elected_has_failed() {
     let (mut cluster, elected) = (1..50).find_map(elects).expect("one that is elected, and has no claim yet");
     // Votes were given, and renewals and their acknowledgements are lost.
     cluster.alarms.clear();
-    cluster.lose_words();
+    cluster.lose_messages();
     cluster.cut.extend((0..3).flat_map(|a| (0..3).map(move |b| (a, b))));
     assert!(cluster.run_until(LEASE + SECOND, |p| !is_elected(p, elected)));
     assert_eq!(reported(&cluster, elected, &Alarm::ElectionFailed { is_answered: false }), 1);

@@ -92,7 +92,7 @@ pub enum Flaw {
     FreesItselfToGoOn,
     /// A node tells of a generation before its disk has it.
     TellsBeforeDisk,
-    /// A leader resigns at an operator's word although nobody else may be able to store a vote.
+    /// A leader resigns at an operator's command although nobody else may be able to store a vote.
     ResignsUntried,
 }
 

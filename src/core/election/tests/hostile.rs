@@ -201,14 +201,15 @@ enum Input {
 }
 
 fn some_blow() -> impl Strategy<Value = Input> {
-    let word = (some_id(), some_identity(), some_lineage(), some_body()).prop_map(|(from, identity, lineage, body)| {
-        let names: Vec<usize> = (0..6).filter(|node| id(*node) == from).collect();
-        // Mostly the identity of the node that sends it.
-        let identity = if identity.0 % 4 == 0 { identity } else { Identity(names[0] as u64 + 1) };
-        Input::ElectionMessage(from, ElectionMessage { from: identity, lineage, body })
-    });
+    let message =
+        (some_id(), some_identity(), some_lineage(), some_body()).prop_map(|(from, identity, lineage, body)| {
+            let names: Vec<usize> = (0..6).filter(|node| id(*node) == from).collect();
+            // Mostly the identity of the node that sends it.
+            let identity = if identity.0 % 4 == 0 { identity } else { Identity(names[0] as u64 + 1) };
+            Input::ElectionMessage(from, ElectionMessage { from: identity, lineage, body })
+        });
     prop_oneof![
-        12 => word,
+        12 => message,
         2 => some_view().prop_map(Input::Contents),
         3 => (0..1_500u64).prop_map(Input::Pass),
         4 => Just(Input::Stored),
@@ -242,7 +243,7 @@ fn endure(begin: Ballot, blows: Vec<Input>, is_lonely: bool) {
             )
             | Input::Contents(_)
                 if is_lonely => {}
-            Input::ElectionMessage(from, word) => election.receive(&context, &from, word),
+            Input::ElectionMessage(from, message) => election.receive(&context, &from, message),
             Input::Contents(view) => election.contents(&context, &view),
             Input::Pass(millis) => {
                 now = now + Duration::from_millis(millis);
@@ -292,19 +293,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn hostile_words_neither_panic_nor_lower_a_term(blows in prop::collection::vec(some_blow(), 1..60)) {
+    fn hostile_messages_neither_panic_nor_lower_a_term(blows in prop::collection::vec(some_blow(), 1..60)) {
         endure(formed(), blows, false);
     }
 
     #[test]
-    fn hostile_words_to_a_voter_that_has_not_formed_neither_panic_nor_lower_a_term(
+    fn hostile_messages_to_a_voter_that_has_not_formed_neither_panic_nor_lower_a_term(
         blows in prop::collection::vec(some_blow(), 1..40)
     ) {
         endure(Ballot::blank(Identity(ME)), blows, false);
     }
 
     #[test]
-    fn hostile_words_make_no_claim_without_acknowledgements(blows in prop::collection::vec(some_blow(), 1..60)) {
+    fn hostile_messages_make_no_claim_without_acknowledgements(blows in prop::collection::vec(some_blow(), 1..60)) {
         endure(formed(), blows, true);
     }
 

@@ -69,7 +69,7 @@ fn a_newcomer_that_dies_while_it_learns_leaves_a_lone_leader_in_place() {
         cluster.crash(new);
         // The newcomer's acknowledgement may be under way: without it, the newcomer might as well have died a moment
         // later.
-        cluster.lose_words();
+        cluster.lose_messages();
         if voters(&cluster, leader) == 1 {
             cluster.run_for(LEASE * 5);
             assert_eq!((cluster.leader(), cluster.leaders.len()), (Some(leader), 1), "seed {seed}");
@@ -114,9 +114,9 @@ fn a_newcomer_that_has_a_view_of_an_earlier_term_is_not_put_to_the_voters() {
     let (term, sequence) = (earlier.term, cluster.election(leader).last_renewal().expect("it leads"));
     let newest = ViewRef { term: Term(earlier.term.0 - 1), ..earlier };
     let body = Body::RenewalAck { term, sequence, newest, priority: 0 };
-    let word = ElectionMessage { from: identity, lineage, body };
+    let message = ElectionMessage { from: identity, lineage, body };
     cluster.with(leader, |election, context| {
-        election.receive(context, &id(new), word);
+        election.receive(context, &id(new), message);
         assert!(!election.is_proposing(), "the view on its disk may not be the one that was agreed");
     });
     assert!(cluster.run_until(SECOND * 2, |p| voters(p, leader) == 4), "it learns");

@@ -173,9 +173,9 @@ fn a_leader_tells_no_claim_to_be_younger_than_it_is() {
         cluster.run_for(Duration::from_micros(1_012_345 + 137 * seed));
         let now = cluster.local(leader, cluster.now);
         cluster.with(leader, Election::renew);
-        let mut words = Vec::new();
-        cluster.take_words((leader + 1) % 3, &mut words);
-        let mut claims = words.iter().filter_map(|word| match &word.body {
+        let mut messages = Vec::new();
+        cluster.take_messages((leader + 1) % 3, &mut messages);
+        let mut claims = messages.iter().filter_map(|message| match &message.body {
             Body::Renew(renewal) => renewal.claim,
             _ => None,
         });
@@ -204,8 +204,8 @@ fn a_voter_that_restarted_in_its_leaders_term_and_leaves_before_it_acknowledges_
     // A longer lease than any before: the disk must have the promise before it is acknowledged.
     let renewal =
         Renewal { term: Term(5), sequence: 9, lease_ms: 3_000, claim: None, newest, delta: None, agreed: None };
-    let word = ElectionMessage { from: Identity(2), lineage, body: Body::Renew(renewal) };
-    voter.receive(&after(1, true), &id(1), word);
+    let message = ElectionMessage { from: Identity(2), lineage, body: Body::Renew(renewal) };
+    voter.receive(&after(1, true), &id(1), message);
     voter.status_changed(&after(2, false));
     assert_eq!(voter.ballot().promise, SECOND * 3, "the process before may have promised this leader something");
 }
@@ -240,7 +240,7 @@ fn a_claim_rests_on_promises_that_are_on_disks() {
 }
 
 #[test]
-fn who_acknowledged_again_is_not_freed_by_an_older_word() {
+fn who_acknowledged_again_is_not_freed_by_an_older_message() {
     let (mut p, leader) = led(6, 3);
     p.run_for(SECOND);
     let one = (leader + 1) % 3;
@@ -251,8 +251,8 @@ fn who_acknowledged_again_is_not_freed_by_an_older_word() {
     p.nodes[one].is_up = false;
     p.with(one, Election::status_changed);
     let (from, lineage) = (p.nodes[leader].identity, p.election(leader).lineage().expect("one"));
-    let word = ElectionMessage { from, lineage, body: Body::Freed { term, sequence: 1 } };
+    let message = ElectionMessage { from, lineage, body: Body::Freed { term, sequence: 1 } };
     let name = id(leader);
-    p.with(one, |election, context| election.receive(context, &name, word));
+    p.with(one, |election, context| election.receive(context, &name, message));
     assert_eq!(p.election(one).ballot().promise, LEASE);
 }

@@ -209,7 +209,7 @@ fn a_second_recovery_whose_announcement_is_lost_is_told_with_each_question() {
             n += 1;
         }
         assert!(matches!(p.answers[..], [(2, Ok(_))]), "{:?}", p.answers);
-        p.lose_words();
+        p.lose_messages();
         p.start(down);
         p.run_for(SECOND * 5);
         assert!(p.leader().is_some(), "seed {seed}");
@@ -225,12 +225,12 @@ fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
     p.with(0, |election, context| election.knows_of(context, Some(later), None));
     let voters = vec![Voter { id: id(0), identity: p.nodes[0].identity }];
     let electorate = Electorate { lineage: Lineage(8), root: Lineage(7), began: Term::beginning_of(1, 5), voters };
-    let word = ElectionMessage {
+    let message = ElectionMessage {
         from: p.nodes[1].identity,
         lineage: Lineage(8),
         body: Body::Recovered { electorate, number: 3 },
     };
-    p.with(0, |election, context| election.receive(context, &id(1), word));
+    p.with(0, |election, context| election.receive(context, &id(1), message));
     p.run_for(SECOND * 10);
     assert_eq!(p.election(0).lineage(), None);
     assert_eq!(p.leader(), None);

@@ -65,7 +65,7 @@ fn is_led_within_two_leases(cluster: &mut Cluster) -> bool {
 }
 
 #[test]
-fn no_voter_is_removed_on_the_word_of_another_that_has_fallen_silent_since() {
+fn no_voter_is_removed_on_the_report_of_another_that_has_fallen_silent_since() {
     for (seed, silent) in [0, 1, 20, 100, 300, 700, 1_200, 1_900].into_iter().enumerate() {
         for how in ENDS {
             let (mut cluster, leader) = led(seed as u64, 3);

@@ -187,13 +187,13 @@ fn a_renewal_that_was_under_way_when_its_leader_resigned_binds_nobody() {
     let follower = (leader + 1) % 3;
     let mut late = Vec::new();
     cluster.with(leader, Election::renew);
-    cluster.take_words(follower, &mut late);
+    cluster.take_messages(follower, &mut late);
     assert!(!late.is_empty());
     cluster.with(leader, Election::resign);
     cluster.run_up_to(SECOND, |p| p.election(follower).leader.is_none());
     let ignored = cluster.election(follower).ignored();
-    for word in late {
-        cluster.with(follower, |election, context| election.receive(context, &id(leader), word));
+    for message in late {
+        cluster.with(follower, |election, context| election.receive(context, &id(leader), message));
     }
     assert!(cluster.election(follower).ignored() > ignored);
     assert_eq!(cluster.election(follower).leader, None);
@@ -211,9 +211,9 @@ fn named_by(prepare: impl Fn(&mut Election, Identity, Time), is_changed: impl Fn
         cluster.with(leader, |election, context| prepare(election, identity, context.now));
     }
     cluster.with(leader, Election::resign);
-    let mut words = Vec::new();
-    cluster.take_words((leader + 1) % 5, &mut words);
-    let named = words.iter().find_map(|word| match word.body {
+    let mut messages = Vec::new();
+    cluster.take_messages((leader + 1) % 5, &mut messages);
+    let named = messages.iter().find_map(|message| match message.body {
         Body::Release { successor, .. } => Some(successor),
         _ => None,
     });

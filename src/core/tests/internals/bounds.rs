@@ -1,4 +1,4 @@
-//! More tables at their bounds: what is asked, dialled, bootstrapped, remembered of others' words and of commands.
+//! More tables at their bounds: what is asked, dialled, bootstrapped, remembered of others' reports and of commands.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn so_many_partners_that_do_not_answer_are_given_a_link() {
     for round in 0..2 {
         for slot in &strangers {
             let packet = alone.core.out().packet_to(*slot);
-            alone.core.send_word_to(*slot, packet);
+            alone.core.send_to_voter(*slot, packet);
         }
         opened = alone.outputs();
         opened.retain(|output| matches!(output, Output::OpenLink { .. }));
@@ -72,7 +72,7 @@ fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
             core.cx.now = at;
             for slot in slots {
                 let packet = core.out().packet_to(*slot);
-                core.send_word_to(*slot, packet);
+                core.send_to_voter(*slot, packet);
             }
             let outputs = std::iter::from_fn(|| core.poll());
             opened += outputs.filter(|output| matches!(output, Output::OpenLink { .. })).count();

@@ -7,7 +7,7 @@ use crate::*;
 #[test]
 fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word() {
     let mut net = Net::linked(Profile::Local, 20);
-    // Newborns are observed for a while.
+    // Recent members are observed for a while.
     net.run(SECOND * 20);
     let before = net.attempts_of(0);
     let core = &mut net.nodes[0].core;
@@ -24,7 +24,7 @@ fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word()
 }
 
 #[test]
-fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
+fn reports_about_a_case_are_kept_of_a_bounded_number_of_observers() {
     use crate::limits::MAX_CRASH_WITNESSES;
     let mut net = Net::new(Profile::Local);
     for i in 0..MAX_CRASH_WITNESSES + 4 {
@@ -37,12 +37,12 @@ fn words_about_a_case_are_kept_of_a_bounded_number_of_observers() {
     let witnesses: Vec<_> = net.nodes[2..].iter().map(|node| node.core.me().run).collect();
     let core = &mut net.nodes[0].core;
     core.lost_link(run);
-    // The oldest word of all: nobody has heard it since.
+    // The oldest report of all: nobody has heard it since.
     core.view.peer_mut(subject).session = None;
     for witness in witnesses {
         let witness = core.view.slot_of_run(witness).expect("a member");
         core.on_severed(witness, run, 0, true);
     }
-    assert_eq!(core.crashes.words_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
+    assert_eq!(core.crashes.reports_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
     while core.poll().is_some() {}
 }

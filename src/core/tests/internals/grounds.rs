@@ -1,4 +1,4 @@
-//! Words that seem to be evidence and are none: of members that were not asked, of processes under others' names, from
+//! Reports that seem to be evidence and are none: of members that were not asked, of processes under others' names, from
 //! where nobody said that they would come, or of long ago.
 
 use super::alone::{Alone, member};

@@ -21,7 +21,7 @@ struct Sent {
     bytes: Vec<u8>,
 }
 
-fn election_word(bytes: &[u8]) -> Option<Body> {
+fn election_message(bytes: &[u8]) -> Option<Body> {
     let messages = Packet::decode(bytes).ok()?.messages;
     messages.into_iter().find_map(|message| match message {
         Message::Election(word) => Some(word.body),
@@ -51,7 +51,7 @@ fn take(net: &mut Net, node: usize, input: Input<'_>) -> Vec<Sent> {
 
 fn said_to(sent: Vec<Sent>, to: SocketAddr, is_it: impl Fn(&Body) -> bool) -> Sent {
     let mut fitting =
-        sent.into_iter().filter(|sent| sent.to == to && election_word(&sent.bytes).is_some_and(|it| is_it(&it)));
+        sent.into_iter().filter(|sent| sent.to == to && election_message(&sent.bytes).is_some_and(|it| is_it(&it)));
     fitting.next().expect("it is said")
 }
 
@@ -59,7 +59,7 @@ fn said_to(sent: Vec<Sent>, to: SocketAddr, is_it: impl Fn(&Body) -> bool) -> Se
 fn two_candidates() -> (Net, Term, Vec<u8>) {
     let mut net = cluster(3, 3);
     let (_, before) = leader(&net);
-    net.is_lost = Some(|bytes| election_word(bytes).is_some());
+    net.is_lost = Some(|bytes| election_message(bytes).is_some());
     // Their promises end, and nothing that they ask is answered.
     net.run(SECOND * 10);
     net.sent = Some(Vec::new());
@@ -77,7 +77,7 @@ fn two_candidates() -> (Net, Term, Vec<u8>) {
     let term = one;
     let (from, to) = (net.nodes[ONE].address, net.nodes[VOTER].address);
     let asked = net.sent.take().expect("kept").into_iter().rev().find(|(sender, receiver, bytes)| {
-        let is_request = matches!(election_word(bytes), Some(Body::Vote { term: of, .. }) if of == term);
+        let is_request = matches!(election_message(bytes), Some(Body::Vote { term: of, .. }) if of == term);
         *sender == from && *receiver == to && is_request
     });
     (net, term, asked.expect("it asks the third voter").2)

@@ -30,8 +30,8 @@ pub(super) struct Node {
     /// The outputs about leaders, with the time of each.
     pub(super) leadership: Vec<(Time, Output)>,
     pub(super) lease_updates: Vec<LeaseUpdate>,
-    pub(super) believed_words: Vec<LeaseUpdate>,
-    /// Words of leaders by voters, where none are elected here.
+    pub(super) believed_updates: Vec<LeaseUpdate>,
+    /// News of leaders by voters, where none are elected here.
     pub(super) voters_heard: Vec<(bool, Option<(NodeId, Term)>)>,
     pub(super) stopped: Option<StopReason>,
     pub(super) seeds: Vec<SocketAddr>,
@@ -44,7 +44,7 @@ pub(super) struct Node {
     pub(super) busiest: usize,
 }
 
-/// A node's word about a partition.
+/// A node's report of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Partition {
     pub(super) is_over: bool,
@@ -57,7 +57,7 @@ pub(super) struct Net {
     pub(super) now: Time,
     pub(super) nodes: Vec<Node>,
     pub(super) latency: Duration,
-    /// Packets take up to so much longer, each by its own lot: they overtake each other.
+    /// Packets take up to so much longer, each by its own random number: they overtake each other.
     pub(super) jitter: Duration,
     pub(super) settings: Settings,
     /// One packet in so many is lost; none if 0.
@@ -268,7 +268,7 @@ impl Net {
             partitions: Vec::new(),
             leadership: Vec::new(),
             lease_updates: Vec::new(),
-            believed_words: Vec::new(),
+            believed_updates: Vec::new(),
             voters_heard: Vec::new(),
             stopped: None,
             seeds,
@@ -298,7 +298,7 @@ impl Net {
         }
     }
 
-    /// Ends a process without a word.
+    /// Ends a process without a message.
     pub(super) fn kill(&mut self, node: usize) {
         self.nodes[node].stopped = Some(StopReason::Left);
         self.close_links_of(node);
@@ -384,18 +384,18 @@ impl Net {
                         continue;
                     }
                     // By a hash, so that no pattern of packets is always or never hit.
-                    let lot = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
+                    let draw = xxhash_rust::xxh3::xxh3_64(&self.counter.to_le_bytes());
                     let is_lost = self.is_lost.is_some_and(|is_lost| is_lost(&bytes));
-                    if !is_lost && !lot.is_multiple_of(self.drop_one_in) {
-                        let at = self.now + self.latency + self.jitter.mul_f64((lot % 1_000) as f64 / 1_000.0);
+                    if !is_lost && !draw.is_multiple_of(self.drop_one_in) {
+                        let at = self.now + self.latency + self.jitter.mul_f64((draw % 1_000) as f64 / 1_000.0);
                         self.in_flight.insert((at, self.counter), (from, to, bytes));
                     }
                 }
                 Output::Change(change) => node.changes.push((self.now, change)),
                 Output::Heard(_) | Output::HeartbeatSent(_) => {}
-                Output::LeaseUpdate { word, is_believed } => {
-                    node.believed_words.extend(Some(&word).filter(|_| is_believed).cloned());
-                    node.lease_updates.push(word);
+                Output::LeaseUpdate { update, is_believed } => {
+                    node.believed_updates.extend(Some(&update).filter(|_| is_believed).cloned());
+                    node.lease_updates.push(update);
                 }
                 Output::VotersHeard { is_led, leader, .. } => node.voters_heard.push((is_led, leader)),
                 // Unless wires are laid, this is a network without TCP: everything must work without links.

@@ -32,7 +32,7 @@ impl World {
             Output::LeaderElected { .. } | Output::LeaderLost { .. } => {
                 self.elections_saw(node, output);
             }
-            Output::LeaseUpdate { word, is_believed } => self.hear_lease_word(node, word, is_believed),
+            Output::LeaseUpdate { update, is_believed } => self.hear_lease_update(node, update, is_believed),
             Output::PartitionSuspected { .. } | Output::PartitionHealed { .. } => self.saw_partition(node, output),
             Output::ResolveSeeds => {
                 if let Some(process) = self.nodes[node].process.as_ref() {

@@ -1,8 +1,8 @@
 //! Every interleaving up to a bound: three voters, the same machine as everywhere else, looked at by a model checker.
 //!
-//! Words are delivered in any order, never, or twice; writes reach the disk late, and a crash loses any last part of
+//! Messages are delivered in any order, never, or twice; writes reach the disk late, and a crash loses any last part of
 //! those that were not acknowledged; time goes on in steps of half a lease, and nobody is woken on time: a voter that
-//! is not woken is one that is paused. Bounds: the number of steps, of crashes, of repeated words, and of time.
+//! is not woken is one that is paused. Bounds: the number of steps, of crashes, of repeated messages, and of time.
 //!
 //! `world` is what is looked at, `rules` what may happen in it and what must hold.
 
@@ -38,7 +38,7 @@ use world::{Envelope, Event, World, born, id};
 
 fn is_of_standing(envelope: &Envelope) -> bool {
     matches!(
-        envelope.word.body,
+        envelope.message.body,
         Body::Query { .. } | Body::QueryReply { .. } | Body::PreVote { .. } | Body::PreVoteReply { .. }
     )
 }
@@ -70,7 +70,7 @@ fn one_stands_after_another(flaw: Option<Flaw>) -> World {
     world
 }
 
-/// Returns a world in which one leads by the word of another; the third one knows nothing of it.
+/// Returns a world in which one leads by the message of another; the third one knows nothing of it.
 fn led_without_the_third(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.wake(0);
@@ -87,9 +87,9 @@ fn led_once_and_voted_again(flaw: Option<Flaw>) -> World {
     world.now = world.now + TIMING.lease_duration + STEP;
     world.wake(2);
     world.let_through(|envelope| {
-        envelope.from != 0 && envelope.to != 0 && !matches!(envelope.word.body, Body::VoteReply { .. })
+        envelope.from != 0 && envelope.to != 0 && !matches!(envelope.message.body, Body::VoteReply { .. })
     });
-    world.envelopes.retain(|envelope| matches!(envelope.word.body, Body::VoteReply { .. }));
+    world.envelopes.retain(|envelope| matches!(envelope.message.body, Body::VoteReply { .. }));
     assert_eq!((world.claimed.len(), world.nodes[2].election.term()), (1, Term(2)));
     world
 }
@@ -109,7 +109,7 @@ fn led_and_one_more(flaw: Option<Flaw>) -> World {
 fn about_to_recover(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
     world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77));
-    world.let_through(|envelope| matches!(envelope.word.body, Body::Roster(_)));
+    world.let_through(|envelope| matches!(envelope.message.body, Body::Roster(_)));
     world.envelopes.clear();
     world.now = world.now + IDENTITY_TIMEOUT;
     world
@@ -124,7 +124,7 @@ fn explore(rules: Rules, depth: usize, name: &str) -> Option<String> {
     found.into_iter().next().map(str::to_owned)
 }
 
-/// Walks so many events by lot, as no bound on the depth reaches. Returns what broke.
+/// Walks so many events at random, as no bound on the depth reaches. Returns what broke.
 fn walk(seed: u64, rules: &Rules) -> Option<&'static str> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut world = rules.begin[seed as usize % rules.begin.len()].clone();

@@ -39,7 +39,7 @@ impl Reached {
 pub(super) struct Rules {
     pub(super) flaw: Option<Flaw>,
     pub(super) forgets_term: bool,
-    /// Words under way are kept in one order, whenever they were said: worlds that differ in nothing else are one.
+    /// Messages under way are kept in one order, whenever they were said: worlds that differ in nothing else are one.
     pub(super) is_sorted: bool,
     pub(super) begin: Vec<World>,
     pub(super) reached: Arc<Mutex<Reached>>,

@@ -1,4 +1,4 @@
-//! The world of the model: voters, their disks and the words under way.
+//! The world of the model: voters, their disks and the messages under way.
 
 use super::*;
 
@@ -10,12 +10,12 @@ fn place(id: &NodeId) -> usize {
     usize::from(id.as_str().as_bytes()[1] - b'0')
 }
 
-/// A word under way. Equal words are one: a word that is repeated anyway tells nothing new.
+/// A message under way. Equal ones are one: a message that is repeated anyway tells nothing new.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Envelope {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) word: ElectionMessage,
+    pub(super) message: ElectionMessage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -136,7 +136,7 @@ impl World {
     pub(super) fn drain(&mut self, node: usize) {
         while let Some(action) = self.nodes[node].election.poll() {
             match action {
-                Action::Send { to, word } => self.send(node, place(&to), word),
+                Action::Send { to, message } => self.send(node, place(&to), message),
                 Action::Persist(ballot) => self.nodes[node].writing.push(ballot),
                 Action::Claimed { term, until, .. } => {
                     self.nodes[node].claim = Some((term, until));
@@ -169,8 +169,8 @@ impl World {
         self.nodes[node].election.forget_counts();
     }
 
-    fn send(&mut self, from: usize, to: usize, word: ElectionMessage) {
-        let (leads, says) = match &word.body {
+    fn send(&mut self, from: usize, to: usize, message: ElectionMessage) {
+        let (leads, says) = match &message.body {
             Body::Renew(renewal) => (Some(renewal.term), Some(renewal.term)),
             Body::VoteReply { term, is_granted: true, .. } | Body::RenewalAck { term, .. } => (None, Some(*term)),
             _ => (None, None),
@@ -181,15 +181,15 @@ impl World {
         if let Some(term) = says {
             self.nodes[from].spoken = self.nodes[from].spoken.max(term);
         }
-        let envelope = Envelope { from, to, word };
+        let envelope = Envelope { from, to, message };
         if !self.envelopes.contains(&envelope) {
             self.envelopes.push(envelope);
         }
     }
 
     pub(super) fn deliver(&mut self, at: usize, keep: bool) {
-        let Envelope { from, to, word } = if keep { self.envelopes[at].clone() } else { self.envelopes.remove(at) };
-        self.with(to, |election, context| election.receive(context, &id(from), word));
+        let Envelope { from, to, message } = if keep { self.envelopes[at].clone() } else { self.envelopes.remove(at) };
+        self.with(to, |election, context| election.receive(context, &id(from), message));
     }
 
     pub(super) fn store(&mut self, node: usize) {
@@ -241,7 +241,7 @@ impl World {
         self.has_term_fallen |= self.nodes.iter().any(|node| node.election.term() < node.spoken);
     }
 
-    /// Lets words through, first come first served, until there are none of this kind.
+    /// Lets messages through, first come first served, until there are none of this kind.
     pub(super) fn let_through(&mut self, is_such: impl Fn(&Envelope) -> bool) {
         loop {
             if let Some(node) = (0..self.nodes.len()).find(|node| !self.nodes[*node].writing.is_empty()) {

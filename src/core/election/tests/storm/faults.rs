@@ -80,7 +80,7 @@ impl Run {
             }
             13..=15 => self.cluster.cut.clear(),
             20 => self.pause_or_resume(node),
-            21 => self.cluster.lose_words(),
+            21 => self.cluster.lose_messages(),
             22 | 23 => self.disturb_disk(node),
             24 => {
                 if self.runs(node) {
@@ -149,7 +149,7 @@ impl Run {
             self.cluster.split(&groups);
         }
         if self.cluster.rng.random_bool(0.5) {
-            self.cluster.lose_words();
+            self.cluster.lose_messages();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Histories by lot that are bent towards what is rare: faults strike at the moments that matter, mostly at the leader,
+//! Histories at random that are bent towards what is rare: faults strike at the moments that matter, mostly at the leader,
 //! several in a row; and afterwards, when everything is healed, those who are left must come to one leader and keep it.
 //!
 //! Beside what happens to voters, operators act: they add and remove voters, recover (two at once as well), reinstall

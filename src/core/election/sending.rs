@@ -1,13 +1,13 @@
 //! Sending election messages to other voters.
 //!
-//! Must not know: what the words mean to those who hear them.
+//! Must not know: what the messages mean to those who hear them.
 
 use std::collections::BTreeMap;
 
 use super::{Action, Body, Election, ElectionMessage, Identity, Lineage, NodeId, Rules, Voter};
 
 impl<R: Rules> Election<R> {
-    /// Sends words to all other voters that count: those of the electorate, and of the one before while it is changing.
+    /// Sends messages to all other voters that count: those of the electorate, and of the one before while it is changing.
     pub(super) fn send_to_all(&mut self, body: &Body) {
         for voter in self.others() {
             self.send(&voter.id, body.clone());
@@ -16,8 +16,8 @@ impl<R: Rules> Election<R> {
 
     pub(super) fn send(&mut self, to: &NodeId, body: Body) {
         let lineage = self.lineage().unwrap_or(Lineage(0));
-        let word = ElectionMessage { from: self.ballot.identity, lineage, body };
-        self.actions.push_back(Action::Send { to: to.clone(), word });
+        let message = ElectionMessage { from: self.ballot.identity, lineage, body };
+        self.actions.push_back(Action::Send { to: to.clone(), message });
     }
 
     pub(super) fn others(&self) -> Vec<Voter> {

@@ -1,44 +1,44 @@
-//! Words about leases: the way by which they reach everybody, and what somebody who sends too many achieves.
+//! News about leases: the way by which they reach everybody, and what somebody who sends too many achieves.
 
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
-use headcount_core::limits::{LEASE_WORDS_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
+use headcount_core::limits::{LEASE_UPDATES_PER_SECOND, MAX_LEASE_TERMS, MAX_LEASE_UPDATES, SETTLE};
 use headcount_core::wire::{LeaseUpdate, Message};
 use headcount_core::{Command, DropReason, Profile};
 
-fn word(term: u64) -> LeaseUpdate {
+fn update(term: u64) -> LeaseUpdate {
     LeaseUpdate { lease: id("billing"), node: id("n1"), term, kind: 1, nonce: 0 }
 }
 
 #[test]
-fn a_word_reaches_every_member_once_also_far_along_the_rings() {
+fn an_update_reaches_every_member_once_also_far_along_the_rings() {
     for members in [2, 5, 60] {
         let mut net = Net::cluster(Profile::Local, members);
-        // In a large cluster not everybody's word counts at once.
+        // In a large cluster not everybody is believed at once.
         net.run(if members > 10 { SETTLE + SETTLE } else { ms(0) });
-        net.command(1, Command::TellLease(word(7)));
-        net.command(1, Command::TellLease(word(7)));
+        net.command(1, Command::TellLease(update(7)));
+        net.command(1, Command::TellLease(update(7)));
         net.run(ms(300));
         for (node, heard) in net.nodes.iter().map(|node| &node.lease_updates).enumerate() {
-            let expected = if node == 1 { vec![] } else { vec![word(7)] };
+            let expected = if node == 1 { vec![] } else { vec![update(7)] };
             assert_eq!(*heard, expected, "node {node} of {members}");
         }
     }
 }
 
 #[test]
-fn the_word_of_a_newcomer_is_heard_and_goes_no_further() {
+fn the_update_of_a_newcomer_is_heard_and_goes_no_further() {
     let mut net = Net::cluster(Profile::Local, 5);
     net.run(SETTLE + SETTLE);
     let new = net.add("new", 5, &[0]);
     net.run(ms(3_000));
     net.assert_all_up();
-    Speaker::new(new).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
+    Speaker::new(new).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(update(7)))]);
     net.run(ms(300));
     let heard: Vec<usize> = net.nodes.iter().map(|node| node.lease_updates.len()).collect();
     assert_eq!(heard, [1, 0, 0, 0, 0, 0]);
-    // A word that did not count is not known: it is new when one says it whose word counts.
-    Speaker::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(7)))]);
+    // An update that did not count is not known: it is new when one says it that is believed.
+    Speaker::new(1).says(&mut net, 0, &[Message::LeaseUpdate(Box::new(update(7)))]);
     net.run(ms(300));
     assert!(net.nodes.iter().all(|node| !node.lease_updates.is_empty()));
 }
@@ -56,24 +56,24 @@ fn a_newcomer_is_taught_the_terms_that_its_sponsor_knows_and_nobody_passes_them_
         net.run_until(ms(3_000), "the newcomer is in", Net::all_agree);
         net.run(ms(1_000));
         let heard = &net.nodes[new].lease_updates;
-        let told: Vec<_> = heard.iter().map(|word| (word.lease.as_str(), word.term, word.kind)).collect();
+        let told: Vec<_> = heard.iter().map(|update| (update.lease.as_str(), update.term, update.kind)).collect();
         assert_eq!(told, [("billing", 5, LeaseUpdate::TAUGHT), ("default", 9, LeaseUpdate::TAUGHT)], "of {members}");
         assert!(net.nodes[..members].iter().all(|node| node.lease_updates.is_empty()));
     }
 }
 
 #[test]
-fn a_newcomer_is_taught_the_terms_of_leaders_whose_words_its_sponsor_heard() {
+fn a_newcomer_is_taught_the_terms_of_leaders_whose_updates_its_sponsor_heard() {
     let mut net = Net::cluster(Profile::Local, 5);
     net.run(SETTLE + SETTLE);
-    net.command(1, Command::TellLease(word(7)));
+    net.command(1, Command::TellLease(update(7)));
     net.run(ms(500));
     net.kill(1);
     net.run(ms(1_000));
     let new = net.add("new", 5, &[0]);
     net.run_until(ms(3_000), "the newcomer is in", Net::all_agree);
-    let taught = |word: &LeaseUpdate| (word.kind == LeaseUpdate::TAUGHT).then_some(word.term);
-    assert!(net.nodes[new].lease_updates.iter().any(|word| taught(word) == Some(7)));
+    let taught = |update: &LeaseUpdate| (update.kind == LeaseUpdate::TAUGHT).then_some(update.term);
+    assert!(net.nodes[new].lease_updates.iter().any(|update| taught(update) == Some(7)));
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn a_newcomer_is_taught_the_terms_of_as_many_leases_as_are_kept() {
     assert_eq!(net.nodes[new].lease_updates.len(), MAX_LEASE_TERMS);
 }
 
-/// Returns the names of the nodes that believe a word of this node, if it says it now.
+/// Returns the names of the nodes that believe an update of this node, if it says it now.
 fn believers(net: &mut Net, speaker: usize, term: u64) -> Vec<String> {
-    net.command(speaker, Command::TellLease(word(term)));
+    net.command(speaker, Command::TellLease(update(term)));
     net.run(ms(500));
-    let believes = |node: &&super::net::Node| node.believed_words.contains(&word(term));
+    let believes = |node: &&super::net::Node| node.believed_updates.contains(&update(term));
     net.running().filter(believes).map(|node| node.core.me().id.to_string()).collect()
 }
 
@@ -135,28 +135,29 @@ fn a_newcomer_that_asks_for_a_resignation_is_told_that_it_is_not_believed() {
     net.run(SETTLE + SETTLE);
     let new = net.add("new", 5, &[0]);
     net.run(ms(3_000));
-    let word = LeaseUpdate { lease: id("default"), node: id("new"), term: 7, kind: LeaseUpdate::RESIGN, nonce: 99 };
-    net.command(new, Command::TellLease(word.clone()));
+    let update = LeaseUpdate { lease: id("default"), node: id("new"), term: 7, kind: LeaseUpdate::RESIGN, nonce: 99 };
+    net.command(new, Command::TellLease(update.clone()));
     net.run(ms(500));
-    let declined = |word: &LeaseUpdate| (word.kind, word.term, word.nonce) == (LeaseUpdate::DECLINED, 7, 99);
-    let by: Vec<_> = net.nodes[new].lease_updates.iter().filter(|word| declined(word)).map(|word| &word.node).collect();
+    let declined = |update: &LeaseUpdate| (update.kind, update.term, update.nonce) == (LeaseUpdate::DECLINED, 7, 99);
+    let by: Vec<_> =
+        net.nodes[new].lease_updates.iter().filter(|update| declined(update)).map(|update| &update.node).collect();
     assert_eq!(by.len(), 5, "{by:?}");
     assert!(net.nodes[..5].iter().all(|node| !node.lease_updates.iter().any(declined)), "it goes to the asker alone");
 }
 
 #[test]
-fn whoever_sends_words_without_end_is_heard_within_bounds_and_others_still_are() {
+fn whoever_sends_updates_without_end_is_heard_within_bounds_and_others_still_are() {
     let mut net = Net::cluster(Profile::Local, 5);
     let speaker = Speaker::new(4);
     let many = 3 * MAX_LEASE_UPDATES as u64;
     for term in 0..many {
-        speaker.says(&mut net, 0, &[Message::LeaseUpdate(Box::new(word(term)))]);
+        speaker.says(&mut net, 0, &[Message::LeaseUpdate(Box::new(update(term)))]);
     }
     let heard = net.nodes[0].lease_updates.len();
-    assert_eq!(heard, LEASE_WORDS_PER_SECOND as usize);
+    assert_eq!(heard, LEASE_UPDATES_PER_SECOND as usize);
     assert!(net.nodes[0].core.counters().dropped(DropReason::RateLimited) >= many - heard as u64);
     net.run(ms(1_100));
-    net.command(3, Command::TellLease(word(many)));
+    net.command(3, Command::TellLease(update(many)));
     net.run(ms(100));
-    assert_eq!(net.nodes[0].lease_updates.last(), Some(&word(many)));
+    assert_eq!(net.nodes[0].lease_updates.last(), Some(&update(many)));
 }
