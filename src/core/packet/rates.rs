@@ -33,7 +33,7 @@ pub(crate) enum Turn {
     /// To be let into the view.
     Introduction,
     /// The status held of it, for one of whose name there is a tombstone or a later record.
-    Burial,
+    Tombstone,
     /// To be heard about this node's own status, without being in the view.
     Objection,
     /// A refusal to another cluster or version.
@@ -49,7 +49,7 @@ impl Turn {
             Turn::Question => MAX_QUESTIONS,
             Turn::Hearsay => MAX_HEARSAY_QUESTIONS,
             Turn::AtAdvertised | Turn::OnRequest | Turn::AtIntroduced => MAX_REACHED,
-            Turn::Introduction | Turn::Burial | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
+            Turn::Introduction | Turn::Tombstone | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let turn = Turn::Introduction;
         assert!(turns.take(at(0), turn, address(2)));
         assert!(turns.take(at(900), turn, address(1)));
-        assert!(turns.take(at(900), Turn::Burial, address(1)), "of another kind");
+        assert!(turns.take(at(900), Turn::Tombstone, address(1)), "of another kind");
         assert!(!turns.take(at(1_100), turn, address(1)));
         assert!(!turns.take_own(at(1_100), turn, address(1)), "nor if it was contacted");
         assert!(turns.take(at(1_900), turn, address(1)));
@@ -189,9 +189,9 @@ mod tests {
         assert!(taken(&mut turns, Turn::Question, 30_000, true) >= MAX_CONTACTED, "before others");
         let mut turns = Turns::default();
         turns.expect(Time::ORIGIN, host(1));
-        assert!(turns.take(Time::ORIGIN, Turn::Burial, host(1)));
+        assert!(turns.take(Time::ORIGIN, Turn::Tombstone, host(1)));
         assert_eq!(
-            taken(&mut turns, Turn::Burial, 20_000, false),
+            taken(&mut turns, Turn::Tombstone, 20_000, false),
             MAX_STRANGER_ANSWERS,
             "those that were contacted take no turn of theirs"
         );

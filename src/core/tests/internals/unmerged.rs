@@ -142,7 +142,7 @@ fn who_returns_again_and_again_from_reports_of_its_end_is_believed_dead_no_more_
     let is_at_the_bound = |host| {
         let slot = alone.core.view.slot_of_run(member(host, Status::Up).run).expect("a member");
         let entry = alone.core.view.entry(slot);
-        entry.peer.rare().false_obituaries.are_at_the_bound(alone.now, entry.record.timing)
+        entry.peer.rare().false_death_reports.are_at_the_bound(alone.now, entry.record.timing)
     };
     assert_eq!([0, 1, 2].map(is_at_the_bound), [true, false, false]);
 }
