@@ -251,6 +251,26 @@ fn somebody_whose_record_is_outdated_is_heard_about_this_node_once_a_second() {
     }
 }
 
+#[test]
+fn who_proves_its_address_and_is_no_member_removes_nobody_and_is_believed_nothing_about_others() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..2, Status::Up);
+    let (run, incarnation) = (alone.core.me().run, alone.core.me().incarnation);
+    let word = |status| Message::HeldStatus { run, incarnation, status, age_ms: 0 };
+    says_outdated(&mut alone, &[word(FORCED)]);
+    assert!(alone.core.is_up(), "it is no member");
+    alone.pass(SECOND * 2);
+    let news = Record { incarnation: 6, ..member(1, Status::Left(LeaveReason::Graceful)) };
+    says_outdated(&mut alone, &[update(news.clone())]);
+    assert_eq!(held(&alone, 1), Some(member(1, Status::Up)));
+    alone.pass(SECOND * 2);
+    says_outdated(&mut alone, &[word(Status::Down)]);
+    assert!(alone.core.me().incarnation > incarnation, "what can be refuted is heard");
+    let sayings = [update(news.clone()), word(FORCED)];
+    alone.hand_in(address(19_999), TELLER, |packet| assert!(sayings.iter().all(|saying| packet.push(saying))));
+    assert_eq!((held(&alone, 1), alone.core.is_up()), (Some(news), false), "a member is believed, and obeyed");
+}
+
 /// Lets this process stand still for a short while, beyond a deadline that it had.
 fn stands_still(alone: &mut Alone) {
     alone.now = alone.core.next_deadline().expect("it runs").max(alone.now) + ms(320);

@@ -5,7 +5,7 @@ use super::speaker::{Speaker, about, update};
 use headcount_core::election::Alarm;
 use headcount_core::wire::{Confirmation, Message, Nonce, Packet};
 use headcount_core::{
-    ChangeKind, Command, CommandError, LeaveReason, Notice, Profile, Reply, Status, StopReason, Tags,
+    ChangeKind, Command, CommandError, LeaveReason, Notice, Profile, Record, Reply, Status, StopReason, Tags,
 };
 
 const GRACEFUL: LeaveReason = LeaveReason::Graceful;
@@ -250,26 +250,46 @@ fn where_all_voters_drain_every_node_says_so_once() {
     assert_eq!([0, 1, 2].map(|node| told(&net, node)), [2, 2, 2]);
 }
 
+/// Has n1 tell n0 of a record, and ask whether it holds one of this hash; returns what n0 confirms.
+fn confirmed(net: &mut Net, record: &Record, asked: u64) -> Vec<Nonce> {
+    net.sent = Some(Vec::new());
+    let confirm = Message::Confirm(Confirmation { record: Nonce(asked) });
+    Speaker::new(1).says(net, 0, &[update(record.clone()), confirm]);
+    let sent = net.sent.take().expect("kept");
+    let messages = sent.iter().flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
+    messages
+        .filter_map(|message| match message {
+            Message::Confirmed(Confirmation { record }) => Some(record),
+            _ => None,
+        })
+        .collect()
+}
+
 #[test]
 fn a_departure_and_a_removal_are_confirmed_only_by_who_holds_them() {
     let mut net = Net::cluster(Profile::Local, 3);
     let record = about(&net, 2, net.nodes[2].core.me().incarnation + 1, Status::Up);
     let hash = record.hash();
     for asked in [hash + 1, hash] {
-        net.sent = Some(Vec::new());
-        let confirm = Message::Confirm(Confirmation { record: Nonce(asked) });
-        Speaker::new(1).says(&mut net, 0, &[update(record.clone()), confirm]);
-        let sent = net.sent.take().expect("kept");
-        let messages = sent.iter().flat_map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes").messages);
-        let confirmed: Vec<Nonce> = messages
-            .filter_map(|message| match message {
-                Message::Confirmed(Confirmation { record }) => Some(record),
-                _ => None,
-            })
-            .collect();
         let expected = if asked == hash { vec![Nonce(hash)] } else { Vec::new() };
-        assert_eq!(confirmed, expected);
+        assert_eq!(confirmed(&mut net, &record, asked), expected);
     }
+}
+
+#[test]
+fn who_leaves_itself_confirms_nothing_until_no_member_is_left_that_stays() {
+    let mut net = Net::cluster(Profile::Local, 3);
+    for other in [1, 2] {
+        net.cut(0, other, true);
+    }
+    net.command(0, Command::Leave);
+    net.run(ms(5));
+    assert_eq!(net.nodes[0].core.me().status, Status::Leaving);
+    let leaves = |net: &Net, node: usize| about(net, node, net.nodes[node].core.me().incarnation, Status::Leaving);
+    let (first, last) = (leaves(&net, 1), leaves(&net, 2));
+    assert_eq!(confirmed(&mut net, &first, first.hash()), [], "it would take what it knows along, and n2 stays");
+    assert_eq!(net.status(0, "n1"), Some(Status::Leaving), "it holds it all the same");
+    assert_eq!(confirmed(&mut net, &last, last.hash()), [Nonce(last.hash())], "nobody stays");
 }
 
 #[test]

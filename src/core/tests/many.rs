@@ -42,13 +42,17 @@ fn of_too_many_that_are_gone_those_gone_the_longest_are_forgotten_and_stay_so() 
         (Some(Note { age_ms, method: DetectionMethod::ConnectionLost }), member(host, Status::Down))
     };
     let held = |alone: &Alone, host: usize| alone.core.record(&member(host, Status::Down).id).is_some();
+    // Longer than all others, but its subject may not know it yet.
+    let removed = MAX_GONE + 20;
+    alone.told_by(TELLER, &[(dead(0).0, member(removed, FORCED))]);
     for host in 0..MAX_GONE + 10 {
         alone.told_by(TELLER, &[dead(host)]);
     }
     assert!(held(&alone, 0), "for a moment");
     alone.pass(ms(60_000));
     let gone = alone.core.records().filter(|(record, _)| !record.status.is_live()).count();
-    assert!(gone <= MAX_GONE, "{gone}");
+    assert!(gone <= MAX_GONE + 1, "{gone}");
+    assert!(held(&alone, removed), "a removal is not forgotten before its time");
     assert!(!held(&alone, 0) && !held(&alone, 9) && held(&alone, 12) && held(&alone, MAX_GONE + 9));
     alone.told_by(TELLER, &[(None, member(0, Status::Up))]);
     assert!(!held(&alone, 0), "a tombstone is left");

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::alone::{Alone, TELLER, member, prove, sent};
 use super::net::{Net, address, id, ms};
 use super::speaker::old_cluster;
 use headcount_core::limits::REACH_ASKED;
-use headcount_core::{ChangeKind, Command, CommandError, Notice, Profile, Reply};
+use headcount_core::wire::{Message, Nonce};
+use headcount_core::{ChangeKind, Command, CommandError, Input, Notice, Profile, Record, Reply, Status};
 
 /// Has the driver of a node bind another socket, and lose the old one.
 fn moves(net: &mut Net, node: usize, host: usize) {
@@ -141,4 +143,31 @@ fn a_node_that_sees_nobody_takes_its_new_address_at_once() {
     moves(&mut net, 0, 70);
     assert_eq!(net.nodes[0].replies, [Reply::AddressSet]);
     assert_eq!(net.nodes[0].core.me().address, address(70));
+}
+
+#[test]
+fn an_address_is_written_into_the_record_at_the_word_of_who_was_asked_there_alone() {
+    let mut alone = Alone::with_teller();
+    let (before, wanted) = (alone.core.me().address, address(70));
+    alone.core.handle(alone.now, Input::Command(Command::SetAddress { ticket: 1, address: wanted }));
+    let nonce_of = |message| if let Message::ReachMe { nonce, .. } = message { Some(nonce) } else { None };
+    let asked = sent(&mut alone).into_iter().find_map(|(_, message)| nonce_of(message)).expect("members are asked");
+    for (nonce, expected) in [(Nonce(asked.0 ^ 1), before), (asked, wanted)] {
+        alone.hand_in(address(19_999), TELLER, |packet| assert!(packet.push(&Message::Reached { nonce })));
+        assert_eq!(alone.core.me().address, expected, "{nonce:?}");
+    }
+}
+
+#[test]
+fn who_is_said_to_be_at_another_address_has_that_one_yet_to_prove() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..1, Status::Up);
+    let peer = member(0, Status::Up);
+    prove(&mut alone, peer.run);
+    for (incarnation, address) in [(6, peer.address), (7, address(70))] {
+        alone.told_by(TELLER, &[(None, Record { incarnation, address, ..peer.clone() })]);
+        let held = alone.core.record(&peer.id).map(|held| (held.incarnation, held.address));
+        assert_eq!(held, Some((incarnation, address)));
+        assert_eq!(alone.core.is_proven(peer.run), address == peer.address, "{address}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::alone::{Alone, member};
+use super::alone::{Alone, member, sent};
 use super::net::{Net, address, birth, id, ms};
 use super::speaker::mail;
 use headcount_core::limits::MIN_QUESTION_BYTES;
@@ -112,11 +112,18 @@ fn holder_and_newcomer() -> (Alone, Record, Record) {
 #[test]
 fn a_name_is_given_away_by_who_is_at_its_holders_address_and_by_nobody_elsewhere() {
     let (mut alone, holder, newcomer) = holder_and_newcomer();
-    let sent = asks(&mut alone, &newcomer);
-    let [nonce] = questions(&sent, holder.address)[..] else { panic!("{sent:?}") };
+    let asked = asks(&mut alone, &newcomer);
+    let [nonce] = questions(&asked, holder.address)[..] else { panic!("{asked:?}") };
     // It has read the question on its way.
     let told = introduces(&mut alone, &member(7, Status::Up), nonce, &newcomer);
     assert_eq!((told, alone.core.sizes().name_probes), (Vec::new(), 1));
+    // To whom nobody has proven an address it does not say who it is.
+    let mut nameless = PacketBuilder::new(&Header::anonymous(Header::cluster_hash("test")), 1_400);
+    assert!(nameless.push(&Message::WhoAreYou { nonce: Nonce(3), echo: Some(nonce) }));
+    alone.core.handle(alone.now, Input::Packet { from: holder.address, bytes: &nameless.finish() });
+    let told = sent(&mut alone);
+    assert!(told.iter().all(|(to, _)| *to != newcomer.address), "it may be the holder: {told:?}");
+    assert_eq!(alone.core.sizes().name_probes, 1);
     let heir = Record { run: Run(0x30_0000), address: holder.address, ..member(8, Status::Up) };
     let told = introduces(&mut alone, &heir, nonce, &newcomer);
     assert!(told.iter().any(|message| matches!(message, Message::Welcome { .. })), "{told:?}");

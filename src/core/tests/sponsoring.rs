@@ -29,7 +29,7 @@ fn asks(alone: &mut Alone, from: SocketAddr, run: Run, record: &Record) -> Vec<M
 }
 
 #[test]
-fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_an_older_record() {
+fn a_joiner_is_let_in_under_its_own_run_and_name_as_a_joiner_from_one_place_and_not_with_an_older_record() {
     let mut alone = Alone::new(0);
     let joiner = Record { incarnation: 9, ..member(1, Status::Joining) };
     let (from, run) = (joiner.address, joiner.run);
@@ -50,6 +50,12 @@ fn a_joiner_is_let_in_under_its_own_run_as_a_joiner_from_one_place_and_not_with_
     assert_eq!(alone.core.counters().dropped(DropReason::Outdated), 1);
     let told = asks(&mut alone, from, run, &joiner);
     assert!(is_welcome(&told), "who asks again is answered again: {told:?}");
+    // Nobody was asked whether another name is free.
+    let (is_up, other) = (Record { status: Status::Up, ..joiner.clone() }, member(2, Status::Up).id);
+    alone.told_from(from, run, &[(None, Record { id: other.clone(), ..is_up.clone() })]);
+    assert_eq!(alone.core.record(&other), None);
+    alone.told_from(from, run, &[(None, is_up)]);
+    assert_eq!(alone.core.record(&joiner.id).map(|held| held.status), Some(Status::Up));
 }
 
 #[test]

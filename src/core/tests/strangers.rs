@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::alone::{Alone, member, prove};
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
 use headcount_core::limits::LINK_TIMEOUT;
@@ -281,4 +282,22 @@ fn the_older_connection_in_a_members_name_gives_way() {
     };
     assert_eq!(closed_by(900, 1_001), []);
     assert_eq!(closed_by(901, 1_000), [LinkId::Accepted(1_001)]);
+}
+
+#[test]
+fn no_page_is_sent_in_answer_to_a_members_run_before_its_address_is_proven() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..40, Status::Up);
+    let peer = member(0, Status::Up);
+    for is_served in [false, true] {
+        if is_served {
+            prove(&mut alone, peer.run);
+        }
+        alone.pass(Duration::from_secs(1));
+        let sent = alone.hand_in(peer.address, peer.run, |packet| {
+            assert!(packet.push(&Message::Pull { after: None, pages: 8 }));
+        });
+        let is_page = |(_, message): &(SocketAddr, Message)| matches!(message, Message::Page { .. });
+        assert_eq!(sent.iter().any(is_page), is_served, "{sent:?}");
+    }
 }
