@@ -128,7 +128,7 @@ impl Core {
             (Message::ChangeVoters(question), Some(slot)) => {
                 self.message_lead(DropReason::WrongState, |lead, around| {
                     lead.on_change_voters(around, slot, sender.run, &question);
-                })
+                });
             }
             (Message::VotersChanged(changed), Some(slot)) => {
                 self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed));
