@@ -93,14 +93,12 @@ impl Arrivals {
     pub(crate) fn tidy(&mut self, now: Time) {
         let Some(up_since) = self.up_since else { return };
         let is_young = |came: &Moment| came.ago(now, up_since) < SETTLE;
-        let mut any = false;
-        let young = &self.young;
-        self.back.retain(|slot, _| young.get(*slot as usize).copied().flatten().as_ref().is_some_and(is_young));
         for came in &mut self.young {
             *came = came.filter(is_young);
-            any |= came.is_some();
         }
-        if !any {
+        let young = &self.young;
+        self.back.retain(|slot, _| young.get(*slot as usize).is_some_and(Option::is_some));
+        if young.iter().all(Option::is_none) {
             self.young = Vec::new();
         }
     }
@@ -116,7 +114,7 @@ impl Arrivals {
         let entry = view.entry(slot);
         let is_back = entry.peer.is_proven() && self.back.get(&slot) == Some(&entry.record.address);
         let are_few = view.live().len() <= FEW;
-        let is_known_for_long = self.came(now, slot).is_none();
+        let is_known_for_long = !self.is_young(now, slot);
         // No member is known for longer.
         let is_new_here = self.up_since.is_none_or(|since| now.since(since) < SETTLE);
         is_back || are_few || is_contact || is_known_for_long || (self.is_founder && is_new_here)
@@ -140,9 +138,9 @@ impl Arrivals {
         up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
     }
 
-    /// Returns the time at which a member came, if that was after this node and a short while ago.
-    fn came(&self, now: Time, slot: Slot) -> Option<Time> {
-        let ago = self.young.get(slot as usize).copied().flatten()?.ago(now, self.up_since?);
-        (ago < SETTLE).then(|| now - ago)
+    /// Returns true if a member came after this node and a short while ago.
+    fn is_young(&self, now: Time, slot: Slot) -> bool {
+        let came = self.young.get(slot as usize).copied().flatten().zip(self.up_since);
+        came.is_some_and(|(came, up_since)| came.ago(now, up_since) < SETTLE)
     }
 }
