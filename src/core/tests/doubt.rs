@@ -378,6 +378,10 @@ fn silence_of_many_at_once_is_no_evidence_against_the_listener() {
                 assert_eq!((node.core.health_score(), node.core.degraded_links()), (0, 0), "{profile}");
             }
         }
+        for node in &net.nodes[..n - dead] {
+            let down = node.changes.iter().filter(|(_, change)| change.record.status == Status::Down);
+            assert_eq!(down.count(), dead, "{profile}");
+        }
         for (at, change) in net.nodes[..n - dead].iter().flat_map(|node| &node.changes) {
             let limit = match change.record.status {
                 Status::Suspect => net.settings.suspect_timeout,

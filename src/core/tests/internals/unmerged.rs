@@ -11,13 +11,14 @@ fn held(alone: &Alone, host: usize) -> Option<Record> {
     alone.core.record(&member(host, Status::Up).id).map(|record| Record::clone(record))
 }
 
-fn silence(age_ms: u64) -> Option<Note> {
-    Some(Note { age_ms, method: DetectionMethod::HeartbeatTimeout })
+fn silence(age_ms: u64) -> Note {
+    Note { age_ms, method: DetectionMethod::HeartbeatTimeout }
 }
 
 /// Has a member tell of a silence of this age; returns true if anything is sent to the one that it is about.
 fn asks_about(alone: &mut Alone, record: &Record, age_ms: u64) -> bool {
-    let sent = alone.hand_in(address(19_999), TELLER, |packet| assert!(packet.push_update(silence(age_ms), record)));
+    let sent =
+        alone.hand_in(address(19_999), TELLER, |packet| assert!(packet.push_update(Some(silence(age_ms)), record)));
     sent.iter().any(|(to, _)| *to == record.address)
 }
 
@@ -61,7 +62,7 @@ fn one_process_has_one_name() {
 fn what_becomes_of_suspicions_is_counted() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..7, Status::Up);
-    let suspect = |host| (silence(1), member(host, Status::Suspect));
+    let suspect = |host| (Some(silence(1)), member(host, Status::Suspect));
     alone.told_by(TELLER, &[suspect(0), suspect(1), suspect(2), suspect(3), suspect(5)]);
     let crash = Some(Note { age_ms: 1, method: DetectionMethod::ConnectionLost });
     let up_again = |host| (None, Record { incarnation: 6, ..member(host, Status::Up) });
@@ -81,10 +82,10 @@ fn the_age_of_a_silence_counts_for_the_record_that_it_is_told_with() {
     let suspect = member(0, Status::Suspect);
     let slot = alone.core.view.slot_of_run(suspect.run).expect("a member");
     // When the packet is opened, neither is held.
-    alone.told_by(TELLER, &[(silence(2_500), suspect.clone()), (silence(1_000), suspect.clone())]);
+    alone.told_by(TELLER, &[(Some(silence(2_500)), suspect.clone()), (Some(silence(1_000)), suspect.clone())]);
     let sign = alone.now - ms(1_000);
     assert_eq!(alone.core.view.entry(slot).peer.last_sign(), sign);
-    alone.told_by(TELLER, &[(silence(0), Record { incarnation: suspect.incarnation - 1, ..suspect })]);
+    alone.told_by(TELLER, &[(Some(silence(0)), Record { incarnation: suspect.incarnation - 1, ..suspect })]);
     assert_eq!(alone.core.view.entry(slot).peer.last_sign(), sign);
 }
 
@@ -112,7 +113,7 @@ fn whoever_is_said_to_be_dead_of_silence_is_suspected_first() {
     alone.told_of(0..1, Status::Up);
     let merged = alone.core.counters().updates_merged;
     let mut tells_of_death = |incarnation| {
-        alone.told_by(TELLER, &[(silence(20_000), Record { incarnation, ..member(0, Status::Down) })]);
+        alone.told_by(TELLER, &[(Some(silence(20_000)), Record { incarnation, ..member(0, Status::Down) })]);
         let held = held(&alone, 0).expect("a member");
         (held.status, held.incarnation, alone.core.counters().updates_merged - merged)
     };
@@ -134,7 +135,7 @@ fn who_returns_again_and_again_from_reports_of_its_end_is_believed_dead_no_more_
             (crash, record(2, Status::Down, 0)),
         ];
         alone.told_by(TELLER, &accused);
-        alone.told_by(TELLER, &[(silence(1), record(2, Status::Suspect, 1))]);
+        alone.told_by(TELLER, &[(Some(silence(1)), record(2, Status::Suspect, 1))]);
         let back = [0, 1, 2].map(|host| (None, record(host, Status::Up, 1 + u64::from(host == 2))));
         alone.told_by(TELLER, &back);
     }
@@ -152,7 +153,7 @@ fn a_death_is_dated_by_the_silence_that_was_told_before() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..3, Status::Up);
     alone.pass(ms(3_000));
-    let suspect = |host| (silence(1_500), member(host, Status::Suspect));
+    let suspect = |host| (Some(silence(1_500)), member(host, Status::Suspect));
     alone.told_by(TELLER, &[suspect(0), suspect(1)]);
     let crash = Some(Note { age_ms: 1, method: DetectionMethod::ConnectionLost });
     let down = |host, incarnation| (crash, Record { incarnation, ..member(host, Status::Down) });
@@ -173,6 +174,6 @@ fn a_departure_that_is_told_late_is_dated_by_what_was_told() {
     let slot = alone.core.view.slot_of_run(record.run).expect("a member");
     let told = (alone.core.view.entry(slot).peer.last_sign(), alone.now - ms(2_000));
     assert!(told.1 < told.0, "a sign of life came after it");
-    alone.told_by(TELLER, &[(silence(2_000), record)]);
+    alone.told_by(TELLER, &[(Some(silence(2_000)), record)]);
     assert_eq!(alone.core.view.entry(slot).peer.last_sign(), told.1);
 }
