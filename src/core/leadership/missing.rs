@@ -18,6 +18,7 @@
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
 //!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
 //!   time, beginning at a random one.
+//! - Where another member is Up by now nobody else is looked for.
 //! - A question is a small datagram. No copy goes by a bootstrap link: whoever is at its other end was asked as it was
 //!   connected, and what goes by it is not lost.
 //! - Voters of before are forgotten with their records, a day after they are gone, and by a member that starts again; the
@@ -178,7 +179,12 @@ impl Lead {
             return;
         }
         let view = &*around.view;
-        let addresses: BTreeSet<SocketAddr> = self.missing_voters(view).map(|slot| view.record(slot).address).collect();
+        let mut addresses: BTreeSet<SocketAddr> =
+            self.missing_voters(view).map(|slot| view.record(slot).address).collect();
+        addresses.remove(&view.me().address);
+        for slot in view.live().iter().filter(|slot| self.is_there(view, **slot)) {
+            addresses.remove(&view.record(*slot).address);
+        }
         self.steps.push(LeadStep::LookFor(addresses));
         let share = 0.75 + 0.5 * self.random.random::<f64>();
         self.search.look_at = Some(around.now + self.pause_of_searchers(around).mul_f64(share));

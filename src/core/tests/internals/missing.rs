@@ -6,7 +6,7 @@ use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use crate::io::{Command, Input, LinkEvent, Output, Reply};
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
-use crate::member::Run;
+use crate::member::{Run, Status};
 use crate::settings::Profile;
 use crate::wire::{Header, Message, Packet, PacketBuilder};
 
@@ -130,6 +130,22 @@ fn a_voter_that_was_replaced_and_left_is_looked_for_while_it_is_remembered() {
     let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
     let looks = looks(&mut net, &left, gone, SECOND * 10);
     assert_paced(looks, 10);
+}
+
+#[test]
+fn where_another_member_is_at_the_address_of_a_voter_that_is_gone_nobody_looks_for_that_one() {
+    let mut net = cluster(5, 3);
+    let gone = if leader(&net).0 == 1 { 2 } else { 1 };
+    net.kill(gone);
+    net.run(SECOND * 10);
+    let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
+    assert_paced(looks(&mut net, &left, gone, SECOND * 10), 10);
+    let another = net.add_unconfigured("another", gone, &[0]);
+    net.run(SECOND * 10);
+    assert_eq!(net.status(0, "another"), Some(Status::Up));
+    for node in left.into_iter().chain([another]) {
+        assert_eq!(looks(&mut net, &[node], gone, SECOND * 5), 0, "n{node}");
+    }
 }
 
 #[test]
