@@ -276,8 +276,8 @@ fn a_departure_and_a_removal_are_confirmed_only_by_who_holds_them() {
     }
 }
 
-#[test]
-fn who_leaves_itself_confirms_nothing_until_no_member_is_left_that_stays() {
+/// Returns three nodes, of which n0 is leaving and reaches none.
+fn cut_off_and_leaving() -> Net {
     let mut net = Net::cluster(Profile::Local, 3);
     for other in [1, 2] {
         net.cut(0, other, true);
@@ -285,6 +285,12 @@ fn who_leaves_itself_confirms_nothing_until_no_member_is_left_that_stays() {
     net.command(0, Command::Leave);
     net.run(ms(5));
     assert_eq!(net.nodes[0].core.me().status, Status::Leaving);
+    net
+}
+
+#[test]
+fn who_leaves_itself_confirms_nothing_until_no_member_is_left_that_stays() {
+    let mut net = cut_off_and_leaving();
     let leaves = |net: &Net, node: usize| about(net, node, net.nodes[node].core.me().incarnation, Status::Leaving);
     let (first, last) = (leaves(&net, 1), leaves(&net, 2));
     assert_eq!(confirmed(&mut net, &first, first.hash()), [], "it would take what it knows along, and n2 stays");
@@ -294,13 +300,7 @@ fn who_leaves_itself_confirms_nothing_until_no_member_is_left_that_stays() {
 
 #[test]
 fn whoever_leaves_and_is_accused_has_left_at_the_incarnation_of_the_accusation() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    for other in [1, 2] {
-        net.cut(0, other, true);
-    }
-    net.command(0, Command::Leave);
-    net.run(ms(5));
-    assert_eq!(net.nodes[0].core.me().status, Status::Leaving);
+    let mut net = cut_off_and_leaving();
     let (run, incarnation) = (net.nodes[0].core.me().run, net.nodes[0].core.me().incarnation + 3);
     let told = Message::HeldStatus { run, incarnation, status: Status::Down, age_ms: 5_000 };
     Speaker::new(1).says(&mut net, 0, &[told]);
