@@ -91,7 +91,7 @@ mod internals;
 #[path = "tests/support.rs"]
 pub mod testing;
 
-// What tests inside share with those outside names the crate as these do.
+// The harness that tests inside share with those outside names the crate as the latter do.
 #[cfg(test)]
 extern crate self as headcount_core;
 

@@ -37,7 +37,7 @@ pub(crate) struct Beside {
     pub(crate) is_page: bool,
     /// The last name that the packet brought news about, where it is a page.
     pub(crate) last_on_page: Option<NodeId>,
-    /// What a sender that looks for a cluster says of who is to found it.
+    /// The report of a sender that looks for a cluster on who is to found it.
     pub(crate) seeking: Option<Seeking>,
     /// The sender's report of its cluster's electorate, before it welcomes us.
     pub(crate) founded: Option<ElectorateReport>,

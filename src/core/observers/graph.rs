@@ -30,7 +30,7 @@ use crate::member::Run;
 use crate::time::Time;
 use crate::view::{Slot, View};
 
-/// What the graph is computed from: the moment, and what this node knows then.
+/// The basis of the graph: the moment, and what this node knows then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Basis<'a> {
     pub(crate) now: Time,

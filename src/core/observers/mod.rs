@@ -14,7 +14,7 @@
 //! Owns: the neighbours, and the sets of members that the graph is made of.
 //!
 //! A machine: it is lent the view and the time, told who is doubted, and says who is observed from now on; the core has the
-//! detector watch and probe them (see `wiring::merging`).
+//! detector watch and probe them (see `wiring::observing`).
 //!
 //! Must not know: how silence is judged, or what a verdict does.
 

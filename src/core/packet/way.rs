@@ -29,7 +29,7 @@ pub(crate) enum Way {
     Link(LinkId),
 }
 
-/// Which way a packet goes.
+/// The choice of a packet's way.
 impl Outbox<'_> {
     /// Sends a packet to an address; if there is a bootstrap link to it, a copy goes by that.
     pub(crate) fn transmit(&mut self, to: SocketAddr, receiver: Receiver, packet: PacketBuilder) {

@@ -7,6 +7,7 @@
 //! | its messages: who may say what, and who takes it | `dispatching` |
 //! | what goes back to its sender, a stranger's included | `answering` |
 //! | a change of the table of members, and everything that follows | `merging` |
+//! | neighbours: members that are observed from now on, or no more | `observing` |
 //! | this node's own record: refuting, moving, leaving, removing others | `myself` |
 //! | coming in and letting others in; introductions; the lost | `entering` |
 //! | silence, signs of life, broken links | `judging` |
@@ -25,6 +26,7 @@ mod leading;
 mod linking;
 pub(crate) mod merging;
 mod myself;
+mod observing;
 mod receiving;
 mod spreading;
 

@@ -90,7 +90,7 @@ struct World {
     /// Observers between whom and the subject no datagram passes.
     blocked: BTreeSet<usize>,
     watchers: Vec<Watcher>,
-    /// What is to be delivered now, in order.
+    /// The messages to be delivered now, in order.
     deliveries: Vec<Delivery>,
     later: BTreeMap<Time, Vec<Delivery>>,
     delays: u8,
