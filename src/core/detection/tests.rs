@@ -9,10 +9,10 @@ use crate::member::{LeaveReason, Record, Run, Status};
 use crate::observers::{Basis, Observers};
 use crate::settings::Settings;
 use crate::time::Time;
-use crate::view::{Peer, Slot, View};
+use crate::view::{Peer, Slot, View, slot_at};
 
 /// The member that is judged; it was last heard when time began.
-const IT: Slot = 1;
+const IT: Slot = slot_at(1);
 
 /// A node with one member, which it observes.
 struct World {

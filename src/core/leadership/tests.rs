@@ -22,19 +22,23 @@ use crate::member::{NodeId, Record, Run, Status};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::timers::{Timer, Timers};
-use crate::view::{Peer, Slot, View};
+use crate::view::{Peer, Slot, View, index_of, slot_at};
 use crate::wire::{ChangeVoters, LeaderClaim, Message, Nonce, VoterRequest, VotersChanged};
 
 const LEASE: Duration = Duration::from_secs(3);
-const ONE: Slot = 1;
-const OTHER: Slot = 2;
+const ONE: Slot = slot_at(1);
+const OTHER: Slot = slot_at(2);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
 fn id(slot: Slot) -> NodeId {
-    NodeId::new(&format!("n{slot}")).expect("a name")
+    named(index_of(slot))
+}
+
+fn named(nth: usize) -> NodeId {
+    NodeId::new(&format!("n{nth}")).expect("a name")
 }
 
 /// A node that is Up and votes nowhere, beside three others, which are to be the voters.
@@ -51,7 +55,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::of_voters(vec![id(1), id(2), id(3)])
+        Self::of_voters(vec![named(1), named(2), named(3)])
     }
 
     fn of_voters(voters: Vec<NodeId>) -> Self {
@@ -77,7 +81,7 @@ impl World {
             reunion: Reunion::new(crate::random::stream(1, crate::random::Stream::Reunion), 0, Vec::new()),
             counters: Counters::default(),
             timers: Timers::new(1),
-            lead: Lead::new(quorum, id(0), ms(200), Time::ORIGIN, random),
+            lead: Lead::new(quorum, named(0), ms(200), Time::ORIGIN, random),
         };
         world.call(Lead::note_phase);
         world
@@ -146,7 +150,7 @@ impl World {
     }
 
     fn ask_for_voter(&mut self) -> Vec<LeadStep> {
-        let request = VoterRequest::Add(id(0));
+        let request = VoterRequest::Add(named(0));
         self.call(|lead, around| lead.asked_for_voters(around, 1, request))
     }
 
@@ -265,7 +269,7 @@ fn a_leader_not_heard_of_for_most_of_its_lease_is_asked_after() {
 #[test]
 fn a_leader_of_another_electorate_is_an_alarm_and_is_not_shown() {
     let mut world = World::new();
-    let view = crate::election::NumberedView::new(Term(1), 1, vec![id(1)].into(), Arc::new(electorate()), None);
+    let view = crate::election::NumberedView::new(Term(1), 1, vec![named(1)].into(), Arc::new(electorate()), None);
     world.call(|lead, around| lead.learn_agreed(around, view, None));
     let heard = world.hear(OTHER, Some(OTHER), 2, 1, ms(0));
     let alarm = Notice::Election(Alarm::OtherElectorate { id: id(OTHER) });
@@ -338,7 +342,7 @@ fn a_command_waits_for_a_leader_for_a_while_and_is_put_to_it_at_once() {
 fn a_question_of_a_member_is_answered_each_time_and_passed_on_to_nobody() {
     let mut world = World::new();
     world.hear(ONE, Some(ONE), 1, 1, ms(0));
-    let question = ChangeVoters { nonce: Nonce(3), request: VoterRequest::Add(id(0)) };
+    let question = ChangeVoters { nonce: Nonce(3), request: VoterRequest::Add(named(0)) };
     for _ in 0..2 {
         let run = world.view.record(OTHER).run;
         let steps = world.call(|lead, around| lead.on_change_voters(around, OTHER, run, &question));
@@ -353,7 +357,7 @@ fn a_question_of_a_member_is_answered_each_time_and_passed_on_to_nobody() {
 
 #[test]
 fn this_nodes_own_claim_is_over_as_soon_as_its_time_is_past() {
-    let mut world = World::of_voters(vec![id(0)]);
+    let mut world = World::of_voters(vec![named(0)]);
     let steps = world.sleep(LEASE * 5);
     assert_eq!((events(&steps), world.lead.leadership().is_me), (vec![elected(0, 1)], true));
     assert_eq!(events(&world.hear(ONE, Some(ONE), 2, 1, ms(0))), [], "its own machine says when it is over");
@@ -364,7 +368,7 @@ fn this_nodes_own_claim_is_over_as_soon_as_its_time_is_past() {
 
 #[test]
 fn a_leader_that_is_to_leave_ends_its_work_first() {
-    let mut world = World::of_voters(vec![id(0)]);
+    let mut world = World::of_voters(vec![named(0)]);
     world.sleep(LEASE * 5);
     let steps = world.call(|lead, around| assert!(lead.hand_over(around), "it has to be waited for"));
     let ends = LeadStep::Output(Output::EndWork { term: Term(1) });

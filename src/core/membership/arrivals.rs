@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::limits::SETTLE;
 use crate::member::Record;
 use crate::time::Time;
-use crate::view::{Slot, View};
+use crate::view::{Slot, View, index_of};
 
 /// The number of other members up to which all of them are believed about leases.
 const FEW: usize = 2;
@@ -73,7 +73,7 @@ impl Arrivals {
     /// Notes the time at which a new run came.
     pub(crate) fn note_arrival(&mut self, now: Time, slot: Slot) {
         if let Some(up_since) = self.up_since {
-            let place = slot as usize;
+            let place = index_of(slot);
             if self.young.len() <= place {
                 self.young.reserve_exact((place + 1 - self.young.len()).max(place / 8));
                 self.young.resize(place + 1, None);
@@ -84,7 +84,7 @@ impl Arrivals {
 
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.back.remove(&slot);
-        if let Some(came) = self.young.get_mut(slot as usize) {
+        if let Some(came) = self.young.get_mut(index_of(slot)) {
             *came = None;
         }
     }
@@ -97,7 +97,7 @@ impl Arrivals {
             *came = came.filter(is_young);
         }
         let young = &self.young;
-        self.back.retain(|slot, _| young.get(*slot as usize).is_some_and(Option::is_some));
+        self.back.retain(|slot, _| young.get(index_of(*slot)).is_some_and(Option::is_some));
         if young.iter().all(Option::is_none) {
             self.young = Vec::new();
         }
@@ -140,7 +140,7 @@ impl Arrivals {
 
     /// Returns true if a member came after this node and a short while ago.
     fn is_young(&self, now: Time, slot: Slot) -> bool {
-        let came = self.young.get(slot as usize).copied().flatten().zip(self.up_since);
+        let came = self.young.get(index_of(slot)).copied().flatten().zip(self.up_since);
         came.is_some_and(|(came, up_since)| came.ago(now, up_since) < SETTLE)
     }
 }

@@ -15,10 +15,12 @@ use crate::observers::Observers;
 use crate::packet::{Packets, Prover};
 use crate::random::{Stream, stream};
 use crate::settings::Profile;
-use crate::view::{Peer, View};
+use crate::view::{Peer, Slot, View, slot_at};
 use crate::wire::{Broadcast, Message, Packet, Purpose, Span};
 
 const LINK: Way = Way::Link(LinkId::Opened(7));
+const N1: Slot = slot_at(1);
+const N2: Slot = slot_at(2);
 
 /// Everything that a machine is lent: the view of node `n0`, in which `n1` and `n2` are Up.
 struct Lent {
@@ -47,7 +49,7 @@ impl Lent {
             (record.run, record.address) = (Run(100 + n), ([127, 0, 0, 1], 1_000 + n as u16).into());
             let record = Arc::new(record);
             let slot = lent.view.insert(Arc::clone(&record), record.hash(), Peer::new(now));
-            assert_eq!(u64::from(slot), n);
+            assert_eq!(slot, slot_at(n as usize));
             lent.view.peer_mut(slot).prove();
         }
         let mut messages = Messages::new(now, stream(1, Stream::Messages));
@@ -110,7 +112,7 @@ fn refusals(lent: &mut Lent) -> Vec<CommandError> {
 #[test]
 fn a_direct_message_asks_for_a_link_and_is_given_up_without_one() {
     let (mut lent, mut messages) = Lent::new();
-    assert_eq!(send(&mut lent, &mut messages, "n1"), Some(Unlinked { receiver: 1, number: 1 }));
+    assert_eq!(send(&mut lent, &mut messages, "n1"), Some(Unlinked { receiver: N1, number: 1 }));
     assert!(messages.direct.is_any_for(Run(101)) && lent.outputs().is_empty());
     messages.direct.give_up(&mut lent.cx, 1);
     let id = NodeId::new("n1").expect("a name");
@@ -138,12 +140,12 @@ fn a_repeated_direct_message_is_delivered_once_and_has_a_receipt_each_time() {
     let (mut lent, mut messages) = Lent::new();
     let mut receipts = 0;
     for times in 1..=3 {
-        messages.on_direct(&mut lent.out(), 1, LINK, &tell(9));
+        messages.on_direct(&mut lent.out(), N1, LINK, &tell(9));
         receipts += lent.sent().iter().filter(|message| **message == Message::Receipt { number: 9 }).count();
         assert_eq!(receipts, times);
     }
     assert_eq!((lent.cx.counters.messages.delivered, lent.cx.counters.messages.duplicate), (1, 2));
-    messages.on_direct(&mut lent.out(), 1, Way::Datagrams, &tell(10));
+    messages.on_direct(&mut lent.out(), N1, Way::Datagrams, &tell(10));
     assert!(lent.outputs().is_empty(), "it did not come by a link");
     assert_eq!(lent.cx.counters.messages.dropped, 1);
 }
@@ -152,7 +154,7 @@ fn a_repeated_direct_message_is_delivered_once_and_has_a_receipt_each_time() {
 fn a_request_is_answered_once() {
     let (mut lent, mut messages) = Lent::new();
     let ask = DirectMessage { purpose: Purpose::Ask { topic: topic(), within_ms: 500 }, ..tell(3) };
-    messages.on_direct(&mut lent.out(), 2, LINK, &ask);
+    messages.on_direct(&mut lent.out(), N2, LINK, &ask);
     let kinds: Vec<DeliveryKind> = lent
         .outputs()
         .into_iter()
@@ -161,7 +163,7 @@ fn a_request_is_answered_once() {
     assert_eq!(kinds, [DeliveryKind::Request { within: Duration::from_millis(500) }]);
     let request = MessageId::direct(Run(102), 3);
     let mut answer = || messages.command(&mut lent.out(), Command::Answer { ticket: 2, request, payload: payload(1) });
-    assert_eq!((answer(), answer()), (Some(Unlinked { receiver: 2, number: 1 }), None));
+    assert_eq!((answer(), answer()), (Some(Unlinked { receiver: N2, number: 1 }), None));
     assert_eq!(refusals(&mut lent), [CommandError::NoSuchRequest { id: request }]);
 }
 
@@ -170,20 +172,20 @@ fn a_broadcast_is_sent_on_once_and_never_back() {
     let (mut lent, mut messages) = Lent::new();
     let broadcast = Broadcast { run: Run(102), number: 1, age_ms: 0, topic: topic(), payload: payload(1) };
     for _ in 0..2 {
-        messages.on_broadcast(&mut lent.out(), 1, &broadcast);
+        messages.on_broadcast(&mut lent.out(), N1, &broadcast);
     }
     let id = MessageId::broadcast(Run(102), 1);
     assert_eq!(lent.delivered(), [id]);
     assert_eq!(messages.next_batch(1_000), [id]);
     assert!(messages.next_batch(1_000).is_empty());
     // One brought it, and the other one said it.
-    messages.send_batch(&mut lent.out(), &[id], vec![1, 2]);
+    messages.send_batch(&mut lent.out(), &[id], vec![N1, N2]);
     assert!(lent.outputs().is_empty());
     let said = Command::Broadcast { ticket: 1, topic: topic(), payload: payload(1) };
     messages.command(&mut lent.out(), said);
     let batch = messages.next_batch(1_000);
     lent.outputs();
-    messages.send_batch(&mut lent.out(), &batch, vec![1, 2]);
+    messages.send_batch(&mut lent.out(), &batch, vec![N1, N2]);
     let copies = lent.sent().into_iter().filter(|message| matches!(message, Message::Broadcast(_))).count();
     assert_eq!(copies, 2);
 }
@@ -195,7 +197,7 @@ fn what_is_said_in_the_first_millisecond_of_a_newcomer_reaches_it_over_any_hop()
     teller.cx.now = Time::ORIGIN + Duration::from_micros(20_400);
     let batch = messages.next_batch(1_000);
     teller.outputs();
-    messages.send_batch(&mut teller.out(), &batch, vec![1]);
+    messages.send_batch(&mut teller.out(), &batch, vec![N1]);
     let told = teller.sent().into_iter().find_map(|message| match message {
         Message::Broadcast(broadcast) => Some(broadcast),
         _ => None,
@@ -203,7 +205,7 @@ fn what_is_said_in_the_first_millisecond_of_a_newcomer_reaches_it_over_any_hop()
     let (mut newcomer, mut messages) = Lent::new();
     // It came Up in the moment before it was said.
     newcomer.cx.now = Time::ORIGIN + Duration::from_micros(20_500);
-    messages.on_broadcast(&mut newcomer.out(), 1, &Broadcast { run: Run(102), ..*told.expect("sent") });
+    messages.on_broadcast(&mut newcomer.out(), N1, &Broadcast { run: Run(102), ..*told.expect("sent") });
     assert_eq!(newcomer.delivered().len(), 1);
 }
 
@@ -217,8 +219,8 @@ fn of_a_broadcast_out_of_band_and_its_copy_in_a_packet_the_first_is_delivered() 
     };
     let packet = |number| Broadcast { run: Run(102), number, age_ms: 0, topic: topic(), payload: payload(1) };
     messages.command(&mut lent.out(), out_of_band(1));
-    messages.on_broadcast(&mut lent.out(), 2, &packet(1));
-    messages.on_broadcast(&mut lent.out(), 2, &packet(2));
+    messages.on_broadcast(&mut lent.out(), N2, &packet(1));
+    messages.on_broadcast(&mut lent.out(), N2, &packet(2));
     messages.command(&mut lent.out(), out_of_band(2));
     assert_eq!(lent.delivered(), [1, 2].map(|number| MessageId::broadcast(Run(102), number)));
     assert_eq!(messages.next_batch(1_000).len(), 2, "what came in packets is sent on");
@@ -228,11 +230,11 @@ fn of_a_broadcast_out_of_band_and_its_copy_in_a_packet_the_first_is_delivered() 
 fn what_a_member_holds_is_asked_for_until_it_comes() {
     let (mut lent, mut messages) = Lent::new();
     let spans = [Span { run: Run(102), first: 1, last: 2 }];
-    messages.on_have_broadcasts(&mut lent.out(), 1, &spans);
-    messages.on_have_broadcasts(&mut lent.out(), 2, &spans);
+    messages.on_have_broadcasts(&mut lent.out(), N1, &spans);
+    messages.on_have_broadcasts(&mut lent.out(), N2, &spans);
     assert_eq!(lent.sent(), [Message::WantBroadcasts(spans.to_vec())], "of the first one alone");
     let broadcast = Broadcast { run: Run(102), number: 1, age_ms: 0, topic: topic(), payload: payload(1) };
-    messages.on_broadcast(&mut lent.out(), 1, &broadcast);
+    messages.on_broadcast(&mut lent.out(), N1, &broadcast);
     lent.outputs();
     lent.cx.now = Time::ORIGIN + Duration::from_secs(1);
     assert!(messages.is_telling_due(lent.cx.now));
@@ -246,14 +248,14 @@ fn a_large_broadcast_needs_a_link_and_waits_for_it() {
     let (mut lent, mut messages) = Lent::new();
     let large = payload(MAX_FLOODED_PAYLOAD + 1);
     let broadcast = Broadcast { run: Run(102), number: 1, age_ms: 0, topic: topic(), payload: large };
-    messages.on_broadcast(&mut lent.out(), 2, &broadcast);
+    messages.on_broadcast(&mut lent.out(), N2, &broadcast);
     lent.outputs();
     let spans = [Span { run: Run(102), first: 1, last: 1 }];
-    assert!(messages.is_link_needed(&lent.out(), 1, &spans));
-    messages.on_want_broadcasts(&mut lent.out(), 1, &spans);
+    assert!(messages.is_link_needed(&lent.out(), N1, &spans));
+    messages.on_want_broadcasts(&mut lent.out(), N1, &spans);
     assert!(lent.outputs().is_empty());
-    lent.view.peer_mut(1).unprove();
-    assert!(!messages.is_link_needed(&lent.out(), 1, &spans), "nothing is done for an address that proved nothing");
+    lent.view.peer_mut(N1).unprove();
+    assert!(!messages.is_link_needed(&lent.out(), N1, &spans), "nothing is done for an address that proved nothing");
     let said = Command::Broadcast { ticket: 1, topic: topic(), payload: payload(MAX_FLOODED_PAYLOAD + 1) };
     messages.command(&mut lent.out(), said);
     assert_eq!(refusals(&mut lent), [CommandError::NoLinks]);

@@ -8,7 +8,7 @@ use super::{Basis, Observers, Shift};
 use crate::limits::{KEEP_AFTER, KEEP_FOR, RECENT_MEMBER_WATCH};
 use crate::member::{NodeId, Record, Run, Status};
 use crate::time::Time;
-use crate::view::{Peer, Slot, View};
+use crate::view::{Peer, Slot, View, slot_at};
 
 const WANTED: usize = 4;
 
@@ -71,13 +71,13 @@ impl World {
 fn among_few_all_observe_each_other_and_who_is_down_is_let_go() {
     let mut world = World::new(WANTED - 1);
     let came = world.come(WANTED);
-    assert_eq!((came.started, came.stopped), (vec![(WANTED as Slot, None)], vec![]));
-    assert_eq!(world.observed(), (1..=WANTED as Slot).collect());
-    let fell = world.becomes(2, Status::Down);
-    assert_eq!((fell.started, fell.stopped), (vec![], vec![2]));
-    let doubted = world.becomes(1, Status::Suspect);
+    assert_eq!((came.started, came.stopped), (vec![(slot_at(WANTED), None)], vec![]));
+    assert_eq!(world.observed(), (1..=WANTED).map(slot_at).collect());
+    let fell = world.becomes(slot_at(2), Status::Down);
+    assert_eq!((fell.started, fell.stopped), (vec![], vec![slot_at(2)]));
+    let doubted = world.becomes(slot_at(1), Status::Suspect);
     assert!(doubted.started.is_empty() && doubted.stopped.is_empty(), "a suspect is live");
-    assert!(!world.observers.observes(2) && world.observers.observes(1));
+    assert!(!world.observers.observes(slot_at(2)) && world.observers.observes(slot_at(1)));
 }
 
 #[test]
@@ -89,8 +89,9 @@ fn among_many_about_as_many_are_observed_as_are_wanted_and_both_sides_compute_th
         let theirs = World::of(nth, (0..=60).filter(|other| *other != nth));
         let name_of = |world: &World, slot: Slot| world.view.record(slot).id.clone();
         let observed: BTreeSet<NodeId> = theirs.observed().into_iter().map(|slot| name_of(&theirs, slot)).collect();
-        let told = world.observers.observers_of(&world.view, nth as Slot).into_iter().map(|slot| name_of(&world, slot));
-        let me = world.observers.observes(nth as Slot).then(|| name_of(&world, View::ME));
+        let told =
+            world.observers.observers_of(&world.view, slot_at(nth)).into_iter().map(|slot| name_of(&world, slot));
+        let me = world.observers.observes(slot_at(nth)).then(|| name_of(&world, View::ME));
         assert_eq!(
             told.chain(me).collect::<BTreeSet<_>>(),
             observed,
@@ -103,7 +104,7 @@ fn among_many_about_as_many_are_observed_as_are_wanted_and_both_sides_compute_th
 fn a_member_that_is_far_on_every_ring_changes_nothing_and_a_neighbours_place_is_taken() {
     let mut world = World::new(60);
     let before = world.observed();
-    let far = (1..=60).find(|slot| !before.contains(slot)).expect("most are far");
+    let far = (1..=60).map(slot_at).find(|slot| !before.contains(slot)).expect("most are far");
     assert_eq!(world.becomes(far, Status::Down), Shift::default());
     let near = *before.first().expect("neighbours");
     let shift = world.becomes(near, Status::Down);
@@ -148,7 +149,7 @@ fn displaced_neighbours_go_at_once_when_their_successors_have_links() {
 #[test]
 fn who_was_brought_in_is_observed_for_a_while_wherever_it_is_on_the_rings() {
     let mut world = World::new(60);
-    let far = (1..=60).find(|slot| !world.observers.observes(*slot)).expect("most are far");
+    let far = (1..=60).map(slot_at).find(|slot| !world.observers.observes(*slot)).expect("most are far");
     let shift = world.with(|observers, basis| observers.observe_besides(basis, far));
     assert_eq!(shift.started, [(far, None)]);
     assert!(world.observers.is_brought_in(far) && !world.observers.gossip_peers().contains(&far));

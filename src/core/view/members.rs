@@ -5,9 +5,9 @@
 //! - `live` holds exactly the live members other than this node.
 //! - Every record is in the sums of `tally` exactly once.
 //!
-//! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. A slot may be used
-//! again after its member was removed; machines that keep slots are told before the slot is used again (see
-//! `wiring::merging`).
+//! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. Machines that keep slots
+//! are told that a member was removed before its index is used again (see `wiring::merging`). One that keeps it all the
+//! same finds nobody by it; debug builds assert that none asks for what must be there.
 
 #[cfg(any(test, feature = "testing"))]
 mod check;
@@ -16,10 +16,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::Slot;
 use super::peer::Peer;
 use super::tally::Tally;
 use super::tombstones::Tombstones;
+use super::{Slot, generation_of, index_of, next_use, slot_at};
 use crate::map::Map;
 use crate::member::{NodeId, Record, Run, Status};
 
@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) status: Status,
     /// True if a deadline may be set for it; see [`View::set_timed`].
     is_timed: bool,
+    /// How often its index was used before.
+    generation: u8,
 }
 
 /// A position in `View::live`, or none.
@@ -124,22 +126,30 @@ impl View {
     /// If the slot is empty: a slot that is in use holds a member.
     #[inline]
     pub(crate) fn entry(&self, slot: Slot) -> &Entry {
-        self.entries[slot as usize].as_ref().expect("a slot in use holds a member")
+        let entry = self.entries[index_of(slot)].as_ref().expect("a slot in use holds a member");
+        debug_assert_eq!(entry.generation, generation_of(slot), "a slot that was kept for too long");
+        entry
+    }
+
+    #[inline]
+    fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
+        let entry = self.entries[index_of(slot)].as_mut().expect("a slot in use holds a member");
+        debug_assert_eq!(entry.generation, generation_of(slot), "a slot that was kept for too long");
+        entry
     }
 
     #[inline]
     pub(crate) fn peer_mut(&mut self, slot: Slot) -> &mut Peer {
-        &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a member").peer
+        &mut self.entry_mut(slot).peer
     }
 
     /// Sets whether a deadline may be set for a member; returns the value before.
     pub(crate) fn set_timed(&mut self, slot: Slot, is_timed: bool) -> bool {
-        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
-        std::mem::replace(&mut entry.is_timed, is_timed)
+        std::mem::replace(&mut self.entry_mut(slot).is_timed, is_timed)
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
-        self.entries.get(slot as usize)?.as_ref()
+        self.entries.get(index_of(slot))?.as_ref().filter(|entry| entry.generation == generation_of(slot))
     }
 
     #[inline]
@@ -165,7 +175,7 @@ impl View {
         let Err(place) = self.place_of(record.id.as_str()) else { unreachable!("a name is added once") };
         let slot = self.free.pop().unwrap_or_else(|| {
             push(&mut self.entries, None);
-            (self.entries.len() - 1) as Slot
+            slot_at(self.entries.len() - 1)
         });
         make_room(&mut self.by_name);
         self.by_name.insert(place, slot);
@@ -173,8 +183,9 @@ impl View {
         let name_hash = xxhash_rust::xxh3::xxh3_64(record.id.as_str().as_bytes());
         self.tally.add(record.status, hash, name_hash);
         let status = record.status;
-        self.entries[slot as usize] =
-            Some(Entry { record, hash, peer, name_hash, live_at: LiveAt::NOWHERE, status, is_timed: false });
+        let (live_at, generation) = (LiveAt::NOWHERE, generation_of(slot));
+        self.entries[index_of(slot)] =
+            Some(Entry { record, hash, peer, name_hash, live_at, status, is_timed: false, generation });
         self.list_live(slot);
         slot
     }
@@ -184,7 +195,7 @@ impl View {
     pub(crate) fn replace(&mut self, slot: Slot, record: Arc<Record>, hash: u64, new_peer: Option<Peer>) {
         debug_assert_eq!(hash, record.hash());
         let (run, status) = (record.run, record.status);
-        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        let entry = self.entry_mut(slot);
         debug_assert!(entry.record.id == record.id);
         let is_new_run = entry.record.run != run;
         debug_assert!(!is_new_run || new_peer.is_some(), "a new run needs new state");
@@ -212,9 +223,9 @@ impl View {
         if let Ok(place) = self.place_of(self.record(slot).id.as_str()) {
             self.by_name.remove(place);
         }
-        let entry = self.entries[slot as usize].take().expect("a slot in use holds a member");
+        let entry = self.entries[index_of(slot)].take().expect("a slot in use holds a member");
         self.by_run.remove(&entry.record.run);
-        self.free.push(slot);
+        self.free.push(next_use(slot));
         self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record
     }
@@ -235,20 +246,19 @@ impl View {
         if live && !listed {
             let at = self.live.len() as u32;
             push(&mut self.live, slot);
-            let entry = self.entries[slot as usize].as_mut().expect("just looked at");
-            entry.live_at = LiveAt(at);
+            self.entry_mut(slot).live_at = LiveAt(at);
         } else if listed && !live {
             self.unlist_live(slot);
         }
     }
 
     fn unlist_live(&mut self, slot: Slot) {
-        let entry = self.entries[slot as usize].as_mut().expect("a slot in use holds a member");
+        let entry = self.entry_mut(slot);
         let LiveAt(at) = std::mem::replace(&mut entry.live_at, LiveAt::NOWHERE);
         if LiveAt(at) != LiveAt::NOWHERE {
             self.live.swap_remove(at as usize);
             if let Some(moved) = self.live.get(at as usize).copied() {
-                self.entries[moved as usize].as_mut().expect("live members are in the table").live_at = LiveAt(at);
+                self.entry_mut(moved).live_at = LiveAt(at);
             }
         }
     }

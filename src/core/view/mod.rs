@@ -30,5 +30,30 @@ pub(crate) use tally::BUCKETS;
 #[cfg(test)]
 pub(crate) use tombstones::Tombstones;
 
-/// The index of a member in the table.
+/// The place of a member in the table: its index, and in the lower eight bits how often that was used before. So a place
+/// that was kept for too long names nobody, instead of whoever came after; and places are in the order of their indices.
 pub(crate) type Slot = u32;
+
+const GENERATION_BITS: u32 = 8;
+const _: () = assert!(crate::limits::MAX_MEMBERS < 1 << (Slot::BITS - GENERATION_BITS));
+
+/// Returns the index of a place, for tables beside the view.
+#[inline]
+pub(crate) fn index_of(slot: Slot) -> usize {
+    (slot >> GENERATION_BITS) as usize
+}
+
+#[inline]
+fn generation_of(slot: Slot) -> u8 {
+    slot as u8
+}
+
+/// Returns the place at an index that was never used.
+pub(crate) const fn slot_at(index: usize) -> Slot {
+    (index as Slot) << GENERATION_BITS
+}
+
+/// Returns the place as it is used next.
+fn next_use(slot: Slot) -> Slot {
+    (slot & !0xff) | Slot::from(generation_of(slot).wrapping_add(1))
+}

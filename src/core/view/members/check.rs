@@ -1,6 +1,6 @@
 //! The invariants of the table, looked for member by member: tests ask after every run of a network.
 
-use super::{LiveAt, View};
+use super::{LiveAt, View, generation_of, index_of};
 use crate::view::tally::Tally;
 
 impl View {
@@ -8,9 +8,13 @@ impl View {
     pub(crate) fn check(&self) {
         let mut tally = Tally::default();
         let (mut members, mut live) = (0, 0);
-        for (slot, entry) in (0..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?))) {
-            let (id, is_live) = (&entry.record.id, entry.status.is_live() && slot != View::ME);
-            assert_eq!(self.slot_of(id.as_str()), Some(slot), "{id} is found by its name");
+        for (index, entry) in
+            self.entries.iter().enumerate().filter_map(|(index, entry)| Some((index, entry.as_ref()?)))
+        {
+            let id = &entry.record.id;
+            let slot = self.slot_of(id.as_str()).expect("it is found by its name");
+            assert_eq!((index_of(slot), generation_of(slot)), (index, entry.generation), "{id} is where its name says");
+            let is_live = entry.status.is_live() && slot != View::ME;
             assert_eq!(self.slot_of_run(entry.record.run), Some(slot), "{id} is found by its run");
             assert_eq!(entry.status, entry.record.status, "{id}: its status is that of its record");
             assert_eq!(entry.hash, entry.record.hash(), "{id}: its hash is that of its record");

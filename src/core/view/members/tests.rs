@@ -78,3 +78,17 @@ fn pages_go_on_after_a_name_that_is_gone() {
     assert_eq!(ids("d"), ["f"]);
     assert_eq!(view.after(None).count(), 3);
 }
+
+#[test]
+fn a_slot_that_was_kept_for_too_long_names_nobody() {
+    let mut view = View::default();
+    insert(&mut view, member("me", Status::Up));
+    let mut slots = vec![insert(&mut view, member("n0", Status::Up))];
+    for n in 1..=255 {
+        view.remove(slots[n - 1]);
+        slots.push(insert(&mut view, member(&format!("n{n}"), Status::Up)));
+        assert_eq!(index_of(slots[n]), index_of(slots[0]), "the place is used again");
+    }
+    assert!(slots[..255].iter().all(|slot| view.get(*slot).is_none()));
+    assert_eq!(view.get(slots[255]).map(|entry| entry.record.id.as_str()), Some("n255"));
+}
