@@ -45,8 +45,6 @@ pub enum DropReason {
     /// In a member's name by a way that is not known to lead to it: a connection while its address is not proven, a datagram
     /// that is bound to nobody.
     Claimed,
-    /// A broadcast's number further ahead than its origin can be.
-    Jumped,
     /// The rest of a stranger's packet, behind the few messages that are read.
     Unread,
     /// An accusation of a member that has refuted such ones again and again, or news of a leader that cannot be true.
@@ -55,7 +53,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [DropReason; 18] = [
+    pub const ALL: [DropReason; 17] = [
         DropReason::Malformed,
         DropReason::UnknownVersion,
         DropReason::UnknownKey,
@@ -71,7 +69,6 @@ impl DropReason {
         DropReason::WrongState,
         DropReason::Unproven,
         DropReason::Claimed,
-        DropReason::Jumped,
         DropReason::Unread,
         DropReason::Implausible,
     ];
@@ -94,7 +91,6 @@ impl DropReason {
             DropReason::WrongState => "wrong_state",
             DropReason::Unproven => "unproven",
             DropReason::Claimed => "claimed",
-            DropReason::Jumped => "sequence_jump",
             DropReason::Unread => "unread",
             DropReason::Implausible => "implausible",
         }

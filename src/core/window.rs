@@ -10,8 +10,6 @@
 pub enum Novelty {
     /// The number was not seen before.
     New,
-    /// The number was not seen before, and is so far ahead that all that is known would be forgotten.
-    Far,
     /// The number was seen before.
     Seen,
     /// The number is so far behind that nobody knows.
@@ -21,7 +19,7 @@ pub enum Novelty {
 impl Novelty {
     /// Returns true if the number is accepted.
     pub fn is_new(self) -> bool {
-        matches!(self, Novelty::New | Novelty::Far)
+        self == Novelty::New
     }
 }
 
@@ -47,18 +45,16 @@ impl<const WORDS: usize> Window<WORDS> {
 
     /// Judges a number, and marks nothing.
     pub fn judge(&self, number: u64) -> Novelty {
-        if number > self.highest {
-            if number - self.highest >= Self::LENGTH { Novelty::Far } else { Novelty::New }
-        } else if self.highest - number >= Self::LENGTH {
+        if self.highest.saturating_sub(number) >= Self::LENGTH {
             Novelty::Behind
-        } else if self.is_marked(number) {
+        } else if number <= self.highest && self.is_marked(number) {
             Novelty::Seen
         } else {
             Novelty::New
         }
     }
 
-    /// Marks a number that is new, or far ahead; returns false if it was seen or is behind.
+    /// Marks a number that is new; returns false if it was seen or is behind.
     pub fn accept(&mut self, number: u64) -> bool {
         if !self.judge(number).is_new() {
             return false;
@@ -108,7 +104,7 @@ mod tests {
     fn the_window_ends_where_it_says() {
         let mut window = Narrow::around(10);
         assert!(window.accept(10) && !window.accept(10));
-        assert_eq!(window.judge(10 + LENGTH), Novelty::Far);
+        assert_eq!(window.judge(10 + LENGTH), Novelty::New);
         assert!(window.accept(9 + LENGTH));
         assert_eq!(window.judge(9), Novelty::Behind, "exactly the window's length behind");
         assert_eq!(window.judge(10), Novelty::Seen, "the oldest inside, and seen");

@@ -8,9 +8,6 @@
 //! paced. Every node sends each message on once, never back to the member that it came from. A large one is only
 //! announced, over links.
 //!
-//! Invariant: a member that relays a broadcast may not carry its origin's window out of sight: only the origin itself
-//! jumps so far, or two members that relay numbers near each other, as when this node stood still for long.
-//!
 //! Must not know: what becomes of a copy; whom news is flooded to.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +30,6 @@ use crate::packet::{Outbox, Way};
 use crate::settings::MAX_MTU;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::window::Novelty;
 use crate::wire::{Broadcast, Message, Span};
 
 const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
@@ -104,14 +100,8 @@ impl Messages {
             // tells of it then.
             return drop_copy(out.cx, DropReason::UnknownRun);
         }
-        match self.cache.judge(message.run, message.number) {
-            Novelty::Seen | Novelty::Behind => return out.cx.counters.messages.duplicate += 1,
-            Novelty::Far if from != message.run => {
-                if !self.cache.note_far(from, message.run, message.number) {
-                    return drop_copy(out.cx, DropReason::Jumped);
-                }
-            }
-            Novelty::Far | Novelty::New => {}
+        if !self.cache.is_new(message.run, message.number) {
+            return out.cx.counters.messages.duplicate += 1;
         }
         if !self.allowances.spend(now, from, message.payload.len()) {
             return drop_copy(out.cx, DropReason::RateLimited);

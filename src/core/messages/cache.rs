@@ -16,11 +16,11 @@ use super::Numbers;
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::limits::{
     BROADCAST_LIFE, FETCH_TIME, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES,
-    MAX_ORIGINS, MESSAGE_WINDOW, ORIGIN_MEMORY,
+    MAX_ORIGINS, ORIGIN_MEMORY,
 };
 use crate::member::Run;
 use crate::time::Time;
-use crate::window::{Novelty, Window};
+use crate::window::Window;
 use crate::wire::{Broadcast, Span};
 
 /// All origins of which a broadcast was heard lately, with their kept broadcasts.
@@ -47,13 +47,11 @@ pub(super) struct Origin {
     /// The time at which a new number of this origin came last.
     fresh_at: Time,
     pub(super) kept: BTreeMap<u64, Kept>,
-    /// The member that last relayed a number out of sight, and that number.
-    far: Option<(Run, u64)>,
 }
 
 impl Origin {
     fn new(window: Option<Numbers>, now: Time) -> Self {
-        Self { window, fresh_at: now, kept: BTreeMap::new(), far: None }
+        Self { window, fresh_at: now, kept: BTreeMap::new() }
     }
 }
 
@@ -130,10 +128,10 @@ impl Cache {
         all.filter(|(_, origin)| !origin.kept.is_empty()).map(|(run, origin)| (*run, origin))
     }
 
-    /// Judges a number by its origin's window; a number of an origin without a window is new.
-    pub(super) fn judge(&self, run: Run, number: u64) -> Novelty {
+    /// Returns true if a number is new to its origin's window; a number of an origin without a window is.
+    pub(super) fn is_new(&self, run: Run, number: u64) -> bool {
         let window = self.origins.get(&run).and_then(|origin| origin.window.as_ref());
-        window.map_or(Novelty::New, |window| window.judge(number))
+        window.is_none_or(|window| window.judge(number).is_new())
     }
 
     /// Marks a number as seen; returns false if it was seen before. The table must have room for its origin.
@@ -142,14 +140,6 @@ impl Cache {
             self.origins.entry(run).or_insert_with(|| Origin::new(Some(Box::new(Window::around(number))), now));
         origin.fresh_at = now;
         origin.window.as_mut().is_none_or(|window| window.accept(number))
-    }
-
-    /// Returns true if another member relayed the last number out of sight of this origin, less than one window from
-    /// this number; remembers this number in its place.
-    pub(super) fn note_far(&mut self, from: Run, run: Run, number: u64) -> bool {
-        let Some(origin) = self.origins.get_mut(&run) else { return false };
-        let before = origin.far.replace((from, number));
-        before.is_some_and(|(other, far)| other != from && far.abs_diff(number) < MESSAGE_WINDOW)
     }
 
     /// Returns true if this origin has a place in the table, or can get one.

@@ -25,8 +25,7 @@
 //!   longer tells apart counts as a duplicate, and so does every broadcast older than [`BROADCAST_LIFE`]: a window may
 //!   be forgotten when all that it has seen is older than that.
 //! - Only members say anything here, and only of origins that are in the view. **The member that relays a broadcast is
-//!   known; its author is not proven**: such harm is bounded by the member's allowance, by the numbers that one who relays
-//!   is believed, and by the windows' bounds. A direct message comes over its sender's own link, and is the sender's.
+//!   known; its author is not proven**: such harm is bounded by the member's allowance and by the windows' bounds. A direct message comes over its sender's own link, and is the sender's.
 //! - Every copy received is delivered, a duplicate, or dropped: the counters add up.
 //! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of
 //!   heartbeats but for a short line on what is held.

@@ -32,7 +32,6 @@ use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
-use crate::window::Novelty;
 
 /// Numbers in one block.
 const BLOCK: u64 = u64::BITS as u64;
@@ -127,8 +126,7 @@ impl Messages {
             return Err(CommandError::NoBroadcast { id });
         }
         let from = origin_of(out.view, id, from).inspect_err(|_| drop_copy(out.cx, DropReason::Claimed))?;
-        let novelty = self.cache.judge(id.run, id.number());
-        let was_seen = matches!(novelty, Novelty::Seen | Novelty::Behind) || self.out_of_band.contains(id);
+        let was_seen = !self.cache.is_new(id.run, id.number()) || self.out_of_band.contains(id);
         if id.run == out.cx.run || age > BROADCAST_LIFE || was_seen {
             out.cx.counters.messages.duplicate += 1;
             return Ok(false);

@@ -33,7 +33,6 @@ use crate::packet::{Outbox, Way};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::Slot;
-use crate::window::Novelty;
 use crate::wire::{Message, PacketBuilder, Span};
 
 /// The broadcasts being fetched, and the time at which others are told next what is held.
@@ -190,7 +189,7 @@ impl Messages {
             // The newest first: the others may be behind the window by now.
             for number in (span.first..=span.last).rev().take(looks as usize) {
                 looks -= 1;
-                if self.cache.judge(span.run, number) != Novelty::New || lacking.len() >= MAX_WANTS {
+                if !self.cache.is_new(span.run, number) || lacking.len() >= MAX_WANTS {
                     continue;
                 }
                 let id = MessageId::broadcast(span.run, number);

@@ -39,21 +39,6 @@ fn a_node_alone_says_as_much_as_it_likes_and_links_to_nobody() {
 }
 
 #[test]
-fn two_that_relay_numbers_far_from_each_other_carry_no_window_away() {
-    let mut net = Net::cluster(Profile::Local, 4);
-    let run = net.nodes[1].core.me().run;
-    forge(&mut net, 1, 0, &[broadcast(run, 1, Duration::ZERO)]);
-    for (by, number) in [(2, 10 * MESSAGE_WINDOW), (3, 20 * MESSAGE_WINDOW), (2, 30 * MESSAGE_WINDOW)] {
-        forge(&mut net, by, 0, &[broadcast(run, number, Duration::ZERO)]);
-    }
-    assert_eq!(net.nodes[0].messages.len(), 1);
-    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Jumped), 3);
-    forge(&mut net, 1, 0, &[broadcast(run, 2, Duration::ZERO)]);
-    assert_eq!(net.nodes[0].messages.len(), 2, "the window is where it was");
-    assert_sums(&net);
-}
-
-#[test]
 fn what_others_broadcast_takes_the_place_of_what_is_older_and_not_of_this_nodes_own() {
     let mut net = Net::cluster(Profile::Local, 3);
     let (own, other) = (net.nodes[0].core.me().run, net.nodes[1].core.me().run);
