@@ -35,12 +35,6 @@ const _: () = assert!(ORIGIN_MEMORY.as_secs() >= BROADCAST_LIFE.as_secs() + MAX_
 /// The greatest number of origins whose windows are kept, half a kibibyte each. Others are not accepted until one of
 /// these was silent for as long.
 pub const MAX_ORIGINS: usize = 1_024;
-/// The time for which a broadcast that came by another agent's call is recognised, after the last of its neighbours.
-pub const OUT_OF_BAND_MEMORY: Duration = ORIGIN_MEMORY;
-/// The greatest number of blocks of such broadcasts, 64 numbers of one origin each.
-pub const MAX_OUT_OF_BAND_BLOCKS: usize = 4_096;
-/// The least time between two searches of a full table for old blocks.
-pub const OUT_OF_BAND_SWEEP: Duration = Duration::from_secs(1);
 /// The greatest number of broadcasts that are kept to be given to members that lack them.
 pub const MAX_KEPT_MESSAGES: usize = 8_192;
 /// The greatest size of the payloads of those that began elsewhere, in bytes; the oldest are dropped first.

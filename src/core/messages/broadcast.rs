@@ -121,17 +121,14 @@ impl Messages {
         self.take(out, id, Kept { topic, payload, since: now, age_here: age, from: Some(from) });
     }
 
-    /// Takes a broadcast that is new in packets: sends it on, and delivers it unless it came out of band before.
-    fn take(&mut self, out: &mut Outbox<'_>, id: MessageId, kept: Kept) {
+    /// Takes a broadcast that is new: sends it on, and delivers it.
+    pub(super) fn take(&mut self, out: &mut Outbox<'_>, id: MessageId, kept: Kept) {
         let slot = out.view.slot_of_run(id.run).unwrap_or(View::ME);
         let from = out.view.record(slot).id.clone();
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         self.spreading.plan(out.cx, id, kept.is_large());
         self.repair.plan(out.cx);
         out.cx.counters.messages.evicted += self.cache.keep(id, kept);
-        if self.out_of_band.contains(id) {
-            return out.cx.counters.messages.duplicate += 1;
-        }
         deliver(out.cx, Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });
     }
 }

@@ -63,7 +63,6 @@ use broadcast::Spreading;
 use cache::Cache;
 use direct::DirectMessages;
 pub(crate) use direct::{Overdue, Unlinked};
-use out_of_band::OutOfBand;
 use repair::Repair;
 
 /// The numbers of one origin, by which its messages are recognised.
@@ -82,7 +81,6 @@ pub(crate) struct Messages {
     /// The number of this node's last broadcast.
     last: u64,
     cache: Cache,
-    out_of_band: OutOfBand,
     spreading: Spreading,
     repair: Repair,
     allowances: Allowances,
@@ -99,7 +97,6 @@ impl Messages {
             up_since: None,
             last: 0,
             cache: Cache::default(),
-            out_of_band: OutOfBand::default(),
             spreading: Spreading::default(),
             repair: Repair::default(),
             allowances: Allowances::default(),
@@ -114,12 +111,7 @@ impl Messages {
 
     /// Returns the number of entries kept.
     pub(crate) fn size(&self) -> usize {
-        self.cache.size()
-            + self.out_of_band.size()
-            + self.spreading.size()
-            + self.repair.size()
-            + self.direct.size()
-            + self.allowances.size()
+        self.cache.size() + self.spreading.size() + self.repair.size() + self.direct.size() + self.allowances.size()
     }
 
     /// Carries out a program's command about messages. Returns the direct message that waits for a link, if it needs one.

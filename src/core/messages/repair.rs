@@ -118,8 +118,7 @@ impl Messages {
     pub(crate) fn repair(&mut self, out: &mut Outbox<'_>, peers: &[Slot]) {
         let now = out.cx.now;
         self.cache.expire(now);
-        self.out_of_band.expire(now);
-        if self.cache.is_empty() && self.out_of_band.is_empty() {
+        if self.cache.is_empty() {
             self.allowances.clear();
         }
         if self.is_telling_due(now) {
@@ -129,7 +128,7 @@ impl Messages {
         }
         self.repair.ask_again(out);
         let repair = &self.repair;
-        let next = [repair.tell_at, repair.next_question(), self.cache.next_end(), self.out_of_band.next_end()];
+        let next = [repair.tell_at, repair.next_question(), self.cache.next_end()];
         if let Some(next) = next.into_iter().flatten().min() {
             // Never at once: a deadline that has passed and stays would come up again and again.
             out.cx.timers.set(Timer::RepairMessages, next.max(now + Duration::from_millis(1)));
