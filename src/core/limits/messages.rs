@@ -60,17 +60,9 @@ pub const MAX_WANTED: usize = 1_024;
 pub const WANT_TIMEOUT: Duration = Duration::from_millis(300);
 /// The greatest number of packets that answer one question for broadcasts.
 pub const REPAIR_PACKETS: usize = 16;
-/// The greatest number of new messages that are accepted from one member in [`ALLOWANCE_INTERVAL`].
-pub const MAX_MESSAGES_PER_MEMBER: u32 = 20_000;
-/// The greatest size of their payloads in [`ALLOWANCE_INTERVAL`], in bytes.
-pub const MAX_BYTES_PER_MEMBER: usize = 64 * 1024 * 1024;
-/// The greatest size of the payloads in [`ALLOWANCE_INTERVAL`] that one member is sent in datagrams because it asks for
-/// broadcasts, in bytes: whoever forges its address has no more sent there.
-pub const MAX_FETCHED_BYTES: usize = 512 * 1024;
-/// The interval of these allowances.
-pub const ALLOWANCE_INTERVAL: Duration = Duration::from_secs(1);
-/// The greatest number of members for which they are counted.
-pub const MAX_ALLOWANCES: usize = 1_024;
+/// The number of such packets that one member is sent in datagrams in a second: whoever forges its address has no more sent
+/// there.
+pub const FETCHED_PACKETS_PER_SECOND: u32 = 400;
 /// The greatest number of messages to single nodes that wait for their receipts, or for their answers.
 pub const MAX_DIRECT_MESSAGES: usize = 1_024;
 /// The greatest size of their payloads in all, in bytes.

@@ -103,9 +103,6 @@ impl Messages {
         if !self.cache.is_new(message.run, message.number) {
             return out.cx.counters.messages.duplicate += 1;
         }
-        if !self.allowances.spend(now, from, message.payload.len()) {
-            return drop_copy(out.cx, DropReason::RateLimited);
-        }
         if !self.cache.make_room_for(message.run, now) {
             return drop_copy(out.cx, DropReason::TableFull);
         }

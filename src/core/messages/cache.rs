@@ -85,11 +85,6 @@ impl Cache {
         self.origins.len() + self.own.order.len() + self.others.order.len()
     }
 
-    /// Returns true if no origin is remembered, and so no broadcast is kept.
-    pub(super) fn is_empty(&self) -> bool {
-        self.origins.is_empty()
-    }
-
     /// Returns true if a broadcast is kept that others may lack.
     pub(super) fn is_any_kept(&self) -> bool {
         self.stocks().any(|stock| !stock.order.is_empty())

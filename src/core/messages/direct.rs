@@ -27,7 +27,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::allowance::Allowances;
 use super::{Numbers, deliver, drop_copy, may_speak, refuse};
 use crate::context::Context;
 use crate::counters::DropReason;
@@ -297,14 +296,7 @@ impl Pending {
 /// Receiving.
 impl DirectMessages {
     /// Takes a direct message that came from a member.
-    pub(super) fn on_direct(
-        &mut self,
-        out: &mut Outbox<'_>,
-        allowances: &mut Allowances,
-        sender: Slot,
-        way: Way,
-        message: &DirectMessage,
-    ) {
+    pub(super) fn on_direct(&mut self, out: &mut Outbox<'_>, sender: Slot, way: Way, message: &DirectMessage) {
         out.cx.counters.messages.received += 1;
         let (run, now) = (out.view.record(sender).run, out.cx.now);
         if way == Way::Datagrams {
@@ -318,9 +310,6 @@ impl DirectMessages {
             // The message came before, and its receipt was lost.
             out.cx.counters.messages.duplicate += 1;
             return send_receipt(out, sender, way, message.number);
-        }
-        if !allowances.spend(now, run, message.payload.len()) {
-            return drop_copy(out.cx, DropReason::RateLimited);
         }
         if !self.accept(out, sender, message.clone()) {
             return drop_copy(out.cx, DropReason::TableFull);

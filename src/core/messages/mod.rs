@@ -7,7 +7,6 @@
 //! | … kept for a while, and recognised | `cache` |
 //! | … brought by the origin's agent itself, past all members | `out_of_band` |
 //! | to one node, acknowledged; requests and their answers | `direct` |
-//! | how much one member may bring | `allowance` |
 //!
 //! ```text
 //! small broadcast   origin ─ Broadcast ─▶ neighbours, each sends it on once         (datagrams, flooding)
@@ -25,7 +24,7 @@
 //!   longer tells apart counts as a duplicate, and so does every broadcast older than [`BROADCAST_LIFE`]: a window may
 //!   be forgotten when all that it has seen is older than that.
 //! - Only members say anything here, and only of origins that are in the view. **The member that relays a broadcast is
-//!   known; its author is not proven**: such harm is bounded by the member's allowance and by the windows' bounds. A direct message comes over its sender's own link, and is the sender's.
+//!   known; its author is not proven**: such harm is bounded by the windows' bounds. A direct message comes over its sender's own link, and is the sender's.
 //! - Every copy received is delivered, a duplicate, or dropped: the counters add up.
 //! - Messages never go before membership: they have packets of their own, a few per batch, and take no room of
 //!   heartbeats but for a short line on what is held.
@@ -34,7 +33,6 @@
 //!
 //! [`BROADCAST_LIFE`]: crate::limits::BROADCAST_LIFE
 
-mod allowance;
 mod broadcast;
 mod cache;
 mod direct;
@@ -58,7 +56,6 @@ use crate::view::Slot;
 use crate::window::Window;
 use crate::wire::{DirectMessage, Purpose};
 
-use allowance::Allowances;
 use broadcast::Spreading;
 use cache::Cache;
 use direct::DirectMessages;
@@ -83,8 +80,7 @@ pub(crate) struct Messages {
     cache: Cache,
     spreading: Spreading,
     repair: Repair,
-    allowances: Allowances,
-    /// Messages to one node: a machine of its own, which shares the allowances.
+    /// Messages to one node: a machine of its own.
     pub(crate) direct: DirectMessages,
 }
 
@@ -99,7 +95,6 @@ impl Messages {
             cache: Cache::default(),
             spreading: Spreading::default(),
             repair: Repair::default(),
-            allowances: Allowances::default(),
             direct: DirectMessages::default(),
         }
     }
@@ -111,7 +106,7 @@ impl Messages {
 
     /// Returns the number of entries kept.
     pub(crate) fn size(&self) -> usize {
-        self.cache.size() + self.spreading.size() + self.repair.size() + self.direct.size() + self.allowances.size()
+        self.cache.size() + self.spreading.size() + self.repair.size() + self.direct.size()
     }
 
     /// Carries out a program's command about messages. Returns the direct message that waits for a link, if it needs one.
@@ -146,7 +141,7 @@ impl Messages {
 
     /// Takes a direct message that came from a member.
     pub(crate) fn on_direct(&mut self, out: &mut Outbox<'_>, sender: Slot, way: Way, message: &DirectMessage) {
-        self.direct.on_direct(out, &mut self.allowances, sender, way, message);
+        self.direct.on_direct(out, sender, way, message);
     }
 
     /// Sets the deadlines anew, as all were cleared: only direct messages to this node itself are left.

@@ -18,7 +18,7 @@ use crate::counters::DropReason;
 use crate::envelope::MessageId;
 use crate::io::{CommandError, Delivery, DeliveryKind, OutOfBandBroadcast, Reply, Ticket};
 use crate::limits::{BROADCAST_LIFE, ORIGIN_MEMORY};
-use crate::member::{NodeId, Run};
+use crate::member::NodeId;
 use crate::packet::Outbox;
 use crate::timers::Timer;
 use crate::view::View;
@@ -55,10 +55,6 @@ impl Messages {
             // It was said before this process began.
             drop_copy(out.cx, DropReason::Outdated);
             return Ok(false);
-        }
-        if !self.allowances.spend(now, Run::NOBODY, payload.len()) {
-            drop_copy(out.cx, DropReason::RateLimited);
-            return Err(CommandError::Busy);
         }
         if !self.cache.make_room_for(id.run, now) {
             drop_copy(out.cx, DropReason::TableFull);

@@ -25,8 +25,8 @@ use crate::context::Context;
 use crate::counters::DropReason;
 use crate::envelope::MessageId;
 use crate::limits::{
-    BROADCAST_LIFE, MAX_CARRIED_SPANS, MAX_FLOODED_PAYLOAD, MAX_SPANS, MAX_WANTED, MAX_WANTS, MESSAGE_WINDOW,
-    REPAIR_AFTER, REPAIR_PACKETS, REPAIR_PEERS, WANT_TIMEOUT,
+    BROADCAST_LIFE, FETCHED_PACKETS_PER_SECOND, MAX_CARRIED_SPANS, MAX_FLOODED_PAYLOAD, MAX_SPANS, MAX_WANTED,
+    MAX_WANTS, MESSAGE_WINDOW, REPAIR_AFTER, REPAIR_PACKETS, REPAIR_PEERS, WANT_TIMEOUT,
 };
 use crate::member::Run;
 use crate::packet::{Outbox, Way};
@@ -118,9 +118,6 @@ impl Messages {
     pub(crate) fn repair(&mut self, out: &mut Outbox<'_>, peers: &[Slot]) {
         let now = out.cx.now;
         self.cache.expire(now);
-        if self.cache.is_empty() {
-            self.allowances.clear();
-        }
         if self.is_telling_due(now) {
             self.tell(out, peers);
             let is_newer = self.cache.is_newer_than(now, REPAIR_AFTER);
@@ -209,45 +206,40 @@ impl Messages {
         out.view.entry(sender).peer.is_proven() && out.best_way(sender) == Way::Datagrams && wanted.any(Kept::is_large)
     }
 
-    /// Answers a member that lacks broadcasts with those that are kept, within its allowance.
+    /// Answers a member that lacks broadcasts with those that are kept: in so many packets, and in so many datagrams a second.
     pub(crate) fn on_want_broadcasts(&mut self, out: &mut Outbox<'_>, sender: Slot, spans: &[Span]) {
         if !out.view.entry(sender).peer.is_proven() {
             return out.cx.counters.drop(DropReason::Unproven);
         }
-        let run = out.view.record(sender).run;
-        let way = out.best_way(sender);
-        let mut packet = None;
-        let mut packets = 0;
+        let (now, way) = (out.cx.now, out.best_way(sender));
+        let most = if way == Way::Datagrams { fetchable(out, sender) } else { REPAIR_PACKETS };
+        if most == 0 {
+            return out.cx.counters.drop(DropReason::RateLimited);
+        }
+        let mut packets = Vec::new();
         for id in self.wanted(spans).collect::<Vec<_>>() {
-            let Some(message) = self.cache.message(id, out.cx.now) else { continue };
-            let bytes = message.payload.len();
-            let is_allowed = match way {
+            let Some(message) = self.cache.message(id, now) else { continue };
+            if way == Way::Datagrams && message.payload.len() > MAX_FLOODED_PAYLOAD {
                 // It can be had as soon as there is a link.
-                Way::Datagrams | Way::Unbound if bytes > MAX_FLOODED_PAYLOAD => continue,
-                Way::Datagrams | Way::Unbound => self.allowances.fetch(out.cx.now, run, bytes),
-                Way::Link(_) => self.allowances.spend(out.cx.now, run, bytes),
-            };
-            if !is_allowed {
-                out.cx.counters.drop(DropReason::RateLimited);
-                break;
+                continue;
             }
             let message = Message::Broadcast(Box::new(message));
-            let mut open = packet.take().unwrap_or_else(|| out.packet_by(way, sender));
-            if !open.push(&message) {
-                packets += 1;
-                out.send_by(way, sender, open);
-                if packets >= REPAIR_PACKETS {
-                    return;
-                }
-                open = out.packet_by(way, sender);
-                if !open.push(&message) {
-                    continue;
-                }
+            let mut is_told = packets.last_mut().is_some_and(|packet: &mut PacketBuilder| packet.push(&message));
+            if !is_told && packets.len() < most {
+                let mut packet = out.packet_by(way, sender);
+                is_told = packet.push(&message);
+                packets.push(packet);
+            }
+            if !is_told {
+                break;
             }
             out.cx.counters.messages.copies_sent += 1;
-            packet = Some(open);
         }
-        if let Some(packet) = packet {
+        if way == Way::Datagrams {
+            let paid_until = &mut out.view.peer_mut(sender).rare_mut().fetches_paid_until;
+            *paid_until = Some(paid_until.map_or(now, |until| until.max(now)) + FETCH_PRICE * packets.len() as u32);
+        }
+        for packet in packets {
             out.send_by(way, sender, packet);
         }
     }
@@ -256,6 +248,17 @@ impl Messages {
     fn wanted(&self, spans: &[Span]) -> impl Iterator<Item = MessageId> {
         spans.iter().flat_map(|span| self.cache.kept_in(*span)).take(MAX_WANTS)
     }
+}
+
+/// The share of a second that each packet costs a member that fetches broadcasts in datagrams.
+const FETCH_PRICE: Duration = Duration::from_secs(1).checked_div(FETCHED_PACKETS_PER_SECOND).expect("some");
+
+/// Returns the number of packets that a member may fetch now by one question in datagrams (the generic cell rate algorithm).
+fn fetchable(out: &Outbox<'_>, slot: Slot) -> usize {
+    let paid_until = out.view.entry(slot).peer.rare().fetches_paid_until;
+    let owed = paid_until.map_or(Duration::ZERO, |until| until.since(out.cx.now));
+    let left = Duration::from_secs(1).saturating_sub(owed).as_nanos() / FETCH_PRICE.as_nanos();
+    REPAIR_PACKETS.min(left as usize)
 }
 
 /// Asks a member for broadcasts.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use headcount_core::limits::{BROADCAST_LIFE, MAX_BYTES_PER_MEMBER, MAX_ORIGINS, ORIGIN_MEMORY};
+use headcount_core::limits::{BROADCAST_LIFE, MAX_ORIGINS, ORIGIN_MEMORY};
 use headcount_core::{
     Command, CommandError, DropReason, MessageId, NodeId, OutOfBandBroadcast, Payload, Profile, Reply, Run, Status,
     Topic,
@@ -179,23 +179,5 @@ fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of() {
     net.run(ms(20));
     assert_eq!(net.nodes[0].core.sizes().messages, 0, "all is forgotten, although nobody called");
     assert_eq!(bring_number(&mut net, 0, Run(1), 1), NEW);
-    assert_sums(&net);
-}
-
-#[test]
-fn all_calls_together_have_the_allowance_of_one_member() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    let most = MAX_BYTES_PER_MEMBER / 65_536;
-    let payload = Payload::new(&vec![0; 65_536]).expect("the largest");
-    for number in 1..=most as u64 {
-        // However many runs are named.
-        let id = broadcast(Run(0xbad + number % 7), number);
-        assert_eq!(bring(&mut net, 1, OutOfBandBroadcast { payload: payload.clone(), ..direct(id, None, ms(0)) }), NEW);
-    }
-    assert_eq!(bring_number(&mut net, 1, STRANGER, 5_000), Reply::Refused(CommandError::Busy));
-    assert_eq!(net.nodes[1].core.counters().dropped(DropReason::RateLimited), 1);
-    say(&mut net, 0);
-    net.run(ms(200));
-    assert_eq!(heard(&net, 1).len(), most + 1, "and members have theirs");
     assert_sums(&net);
 }

@@ -27,7 +27,7 @@ fn so_many_large_broadcasts_of_others_wait_to_be_sent_on() {
         core.hear(run, Message::Broadcast(Box::new(said)));
         core.sizes().messages - before
     };
-    // The first one brings its origin, and the allowance of who relays it.
+    // The first one brings its origin.
     grows_by(1);
     for number in 2..=MAX_UNSPREAD as u64 {
         assert_eq!(grows_by(number), 2, "{number} is kept, and waits");
@@ -105,28 +105,6 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     net.drain(0);
     assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unproven), 1);
-}
-
-#[test]
-fn broadcasts_beyond_the_allowance_of_who_relays_them_are_not_taken() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let run = net.nodes[2].core.me().run;
-    let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
-    let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
-    let mut relay = |by: &str, number| {
-        let core = &mut net.nodes[0].core;
-        let by = core.record(&id(by)).expect("a member").run;
-        let said = Broadcast { run, number, age_ms: 0, topic: topic("t"), payload: largest.clone() };
-        core.hear(by, Message::Broadcast(Box::new(said)));
-        net.drain(0);
-    };
-    for number in 1..=most + 1 {
-        relay("n1", number);
-    }
-    relay("n2", most + 2);
-    assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "and the last one, by another member");
-    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::RateLimited), 1);
-    assert_sums(&net);
 }
 
 #[test]

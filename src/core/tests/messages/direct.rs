@@ -281,29 +281,6 @@ fn nobody_says_anything_to_a_node_in_its_own_name() {
 }
 
 #[test]
-fn direct_messages_beyond_the_allowance_of_their_sender_are_not_taken_until_it_has_a_new_one() {
-    let mut net = Net::linked(Profile::Local, 3);
-    let most = (MAX_BYTES_PER_MEMBER / MAX_PAYLOAD_BYTES) as u64;
-    let largest = payload(&vec![0; MAX_PAYLOAD_BYTES]);
-    let message =
-        |number| DirectMessage { number, purpose: Purpose::Tell { topic: topic("t") }, payload: largest.clone() };
-    for number in 1..=most + 1 {
-        hand_in(&mut net, 0, "n1", &message(number));
-    }
-    net.run(ms(1));
-    assert_eq!(net.nodes[0].messages.len() as u64, most);
-    assert_eq!(net.nodes[0].core.counters().dropped(DropReason::RateLimited), 1);
-    hand_in(&mut net, 0, "n2", &message(1));
-    // The core's own clock is that of its last input.
-    net.run(ALLOWANCE_INTERVAL * 2);
-    assert_eq!(net.nodes[0].messages.len() as u64, most + 1, "another member has its own");
-    hand_in(&mut net, 0, "n1", &message(most + 1));
-    net.run(ms(1));
-    assert_eq!(net.nodes[0].messages.len() as u64, most + 2, "it was not taken for seen");
-    assert_sums(&net);
-}
-
-#[test]
 fn a_direct_message_in_a_datagram_is_not_taken() {
     let mut net = Net::linked(Profile::Local, 2);
     let message = DirectMessage { number: 1, purpose: Purpose::Tell { topic: topic("t") }, payload: payload(b"x") };
