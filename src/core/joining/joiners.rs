@@ -129,11 +129,6 @@ impl Joiners {
         self.held.get(&run).filter(|joiner| joiner.is_at(from)).map(|joiner| joiner.from)
     }
 
-    /// Returns true if a joiner's cookie came back from this address.
-    pub(crate) fn is_here(&self, run: Run, from: SocketAddr) -> bool {
-        self.address_of(run, from).is_some()
-    }
-
     /// Returns true if this run asked to join from another address, and does not advertise this one.
     pub(crate) fn is_elsewhere(&self, run: Run, from: SocketAddr) -> bool {
         let is_not_here = |at: SocketAddr, record: &Record| at != from && record.address != from;

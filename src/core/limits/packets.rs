@@ -38,5 +38,3 @@ pub const MAX_STRANGER_ANSWERS: usize = 100;
 pub const MAX_CONTACTED: usize = 1_024;
 /// The time for which contacted addresses are remembered.
 pub const CONTACT_MEMORY: Duration = Duration::from_secs(10);
-/// The greatest number of messages that are read in a stranger's packet.
-pub const MAX_STRANGER_MESSAGES: usize = 5;

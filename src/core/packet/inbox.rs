@@ -1,10 +1,7 @@
 //! The messages of a packet that was accepted.
 //!
 //! Invariants:
-//! - A member's packet is accepted as a whole or not at all: it is read to its end before any of its messages is
-//!   handled.
-//! - Of a stranger's packet at most [`MAX_STRANGER_MESSAGES`] messages are read: the rest costs nothing, and is
-//!   ignored.
+//! - A packet is accepted as a whole or not at all: it is read to its end before any of its messages is handled.
 //! - An update of a record that is held already is recognised by the record's hash, and costs neither decoding nor
 //!   memory.
 //! - A new record is hashed as received: an encoding is unique. The exception is a record whose address had to be
@@ -13,11 +10,9 @@
 //! The buffer for messages is kept from packet to packet, at most for [`MAX_MESSAGES_PER_PACKET`] of them.
 //!
 //! [`MAX_MESSAGES_PER_PACKET`]: crate::limits::MAX_MESSAGES_PER_PACKET
-//! [`MAX_STRANGER_MESSAGES`]: crate::limits::MAX_STRANGER_MESSAGES
 
 use std::sync::Arc;
 
-use crate::limits::MAX_STRANGER_MESSAGES;
 use crate::member::Record;
 use crate::view::{Shared, Slot, View};
 use crate::wire::{Heartbeat, Message, Messages, Note, PacketError, RawRecord, RawUpdate, Read};
@@ -95,26 +90,9 @@ impl Inbox {
 /// Reading.
 impl Inbox {
     /// Reads a packet to its end. After an error the contents of the inbox have no meaning.
-    pub(crate) fn read_whole(&mut self, view: &View, mut messages: Messages<'_>) -> Result<(), PacketError> {
-        self.read_at_most(usize::MAX, view, &mut messages)
-    }
-
-    /// Reads the first messages of a packet of a presumed stranger; returns true if there were more.
-    pub(crate) fn read_few(&mut self, view: &View, mut messages: Messages<'_>) -> Result<bool, PacketError> {
-        self.read_at_most(MAX_STRANGER_MESSAGES, view, &mut messages)?;
-        Ok(!messages.is_over())
-    }
-
-    /// Keeps those of the messages of an unbound packet that need no receiver; returns true if there were others.
-    pub(crate) fn keep_unbound(&mut self) -> bool {
-        let read = self.received.len();
-        self.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
-        self.received.len() < read
-    }
-
-    fn read_at_most(&mut self, most: usize, view: &View, messages: &mut Messages<'_>) -> Result<(), PacketError> {
+    pub(crate) fn read(&mut self, view: &View, messages: Messages<'_>) -> Result<(), PacketError> {
         self.clear();
-        for message in messages.take(most) {
+        for message in messages {
             // Matched in place: moving a message first costs more than reading most of them.
             match message {
                 Ok(Read::Update(raw)) => {
@@ -128,6 +106,13 @@ impl Inbox {
             }
         }
         Ok(())
+    }
+
+    /// Keeps those of the messages of an unbound packet that need no receiver; returns true if there were others.
+    pub(crate) fn keep_unbound(&mut self) -> bool {
+        let read = self.received.len();
+        self.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
+        self.received.len() < read
     }
 
     /// Decodes an update, unless its record is held already.

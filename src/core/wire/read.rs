@@ -138,11 +138,6 @@ impl<'a> Messages<'a> {
         std::iter::from_fn(&mut next).any(|found| found == u64::from(kind))
     }
 
-    /// Returns true if all messages have been read.
-    pub(crate) fn is_over(&self) -> bool {
-        self.rest.is_empty()
-    }
-
     fn read_next(&mut self) -> Result<Read<'a>, PacketError> {
         self.left = self.left.checked_sub(1).ok_or(PacketError::Malformed)?;
         let length = usize::try_from(self.rest.varint()?).map_err(|_| PacketError::Malformed)?;

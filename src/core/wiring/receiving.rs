@@ -8,7 +8,7 @@
 //!   life, and brings neither news nor votes.
 //! - From everybody else only this goes further (`dispatching` has the list): questions; answers to our own, which prove by a
 //!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
-//!   for; and that an admitted joiner is Up. Of their packets only the first few messages are looked at.
+//!   for; and that an admitted joiner is Up.
 //! - What is gathered (see `incoming::answer`) goes back as one packet at most. Beside it the first question of each kind in
 //!   `incoming::questions` is answered by packets of its own.
 //!
@@ -62,7 +62,7 @@ impl Core {
         believed.map(|_| ())
     }
 
-    /// Reads as much of a packet as its sender is believed; says whether something is to be acted on.
+    /// Reads a packet, and judges whether its sender is believed; says whether something is to be acted on.
     fn believe(
         &mut self,
         sender: &mut Sender,
@@ -71,13 +71,13 @@ impl Core {
         inbox: &mut Inbox,
     ) -> Result<bool, PacketError> {
         if header.cluster != self.cx.cluster {
-            self.read_few(messages, inbox)?;
+            inbox.read(&self.view, messages)?;
             self.receive_from_other_cluster(*sender, inbox);
             return Ok(false);
         }
         if sender.run == self.cx.run {
             self.cx.counters.drop(DropReason::Own);
-            self.read_few(messages, inbox)?;
+            inbox.read(&self.view, messages)?;
             self.joiner.met_myself(&mut outbox!(self), &mut self.reunion, sender.from, inbox);
             return Ok(false);
         }
@@ -92,19 +92,17 @@ impl Core {
                     }
                 }
                 let novelty = self.view.entry(slot).peer.judge(header.sequence);
+                if novelty != Novelty::Seen {
+                    inbox.read(&self.view, messages)?;
+                }
                 if !novelty.is_new() {
                     // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
-                    let is_late = novelty == Novelty::Behind;
-                    if !is_late
-                        || self.read_few(messages.clone(), inbox).is_err()
-                        || !brings_proof(&self.out(), slot, inbox)
-                    {
+                    if novelty == Novelty::Seen || !brings_proof(&self.out(), slot, inbox) {
                         self.cx.counters.drop(DropReason::Duplicate);
                         return Ok(false);
                     }
                     self.view.peer_mut(slot).count_from(header.sequence);
                 }
-                inbox.read_whole(&self.view, messages)?;
                 let peer = self.view.peer_mut(slot);
                 peer.receive(arrived, header.sequence, header.fingerprint);
                 if sender.way == Way::Datagrams {
@@ -113,34 +111,14 @@ impl Core {
                 }
                 self.sign_of_life(slot, arrived);
             }
-            _ if sender.way == Way::Unbound => self.read_unbound(messages, inbox)?,
-            _ if self.is_awaited(sender) => inbox.read_whole(&self.view, messages)?,
-            _ => self.read_few(messages, inbox)?,
+            _ => {
+                inbox.read(&self.view, messages)?;
+                if sender.way == Way::Unbound && inbox.keep_unbound() {
+                    self.cx.counters.drop(DropReason::Unread);
+                }
+            }
         }
         Ok(true)
-    }
-
-    /// Reads the first messages of a packet of a presumed stranger.
-    fn read_few(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        if inbox.read_few(&self.view, messages)? {
-            self.cx.counters.drop(DropReason::Unread);
-        }
-        Ok(())
-    }
-
-    /// Reads those of the first messages of an unbound packet that need no receiver.
-    fn read_unbound(&mut self, messages: Messages<'_>, inbox: &mut Inbox) -> Result<(), PacketError> {
-        self.read_few(messages, inbox)?;
-        if inbox.keep_unbound() {
-            self.cx.counters.drop(DropReason::Unread);
-        }
-        Ok(())
-    }
-
-    /// Returns true if somebody who is not in the view, or not known to be here, is in the middle of joining through
-    /// this node, or lets it join: what it says is wanted whole.
-    fn is_awaited(&self, sender: &Sender) -> bool {
-        self.joiner.is_pulling_from(*sender) || self.sponsor.joiners.is_here(sender.run, sender.from)
     }
 
     /// Does what a packet says, as far as its sender may say it, and answers.
