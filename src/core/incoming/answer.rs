@@ -2,9 +2,9 @@
 //!
 //! Must not know: how a message was dealt with.
 
+use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 
-use super::questions::Asked;
 use crate::election::ElectorateReport;
 use crate::member::NodeId;
 use crate::packet::{Introduction, SenderKind, Way};
@@ -22,8 +22,8 @@ pub(crate) struct Answer {
     pub(crate) owed: Owed,
     /// Something was said that is only believed from members.
     pub(crate) stranger: bool,
-    /// The questions of the packet that count once.
-    pub(crate) asked: Asked,
+    /// The kinds of questions that were answered by packets of their own.
+    asked: Vec<Discriminant<Message>>,
 }
 
 /// The messages that go with others of a packet, and say how those are meant.
@@ -80,5 +80,28 @@ impl Answer {
     pub(crate) fn new(kind: SenderKind, way: Way, beside: Beside) -> Self {
         let (shown, owed, asked) = Default::default();
         Self { way, kind, beside, shown, owed, stranger: false, asked }
+    }
+
+    /// Returns true if a message asks what the packet asked before, and would be answered by packets of its own. A question
+    /// takes a few bytes, and whoever forges a member's address could have a packet full of them answered there: of each kind
+    /// the first counts.
+    pub(crate) fn note_repeated(&mut self, message: &Message) -> bool {
+        if !matches!(
+            message,
+            Message::Pull { .. }
+                | Message::Want { .. }
+                | Message::Severed { .. }
+                | Message::Election(_)
+                | Message::WantView(_)
+                | Message::ChangeVoters(_)
+        ) {
+            return false;
+        }
+        let kind = discriminant(message);
+        let is_repeated = self.asked.contains(&kind);
+        if !is_repeated {
+            self.asked.push(kind);
+        }
+        is_repeated
     }
 }

@@ -8,7 +8,6 @@
 //! | idea | file |
 //! |---|---|
 //! | what goes back to its sender, as it is gathered | `answer` |
-//! | questions, and steps of a handshake, of which a packet's first counts | `questions` |
 //!
 //! Owns: nothing that outlives a packet.
 //!
@@ -16,7 +15,5 @@
 #![doc = include_str!("exchanges.md")]
 
 mod answer;
-mod questions;
 
 pub(crate) use answer::{Answer, Beside};
-pub(crate) use questions::Question;

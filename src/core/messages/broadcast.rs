@@ -139,7 +139,6 @@ impl Messages {
             return;
         }
         for target in linked_neighbours(out) {
-            // Of the lists in one packet only the first counts.
             for spans in spans_of(self.lacking(&large, out.view.record(target).run)).chunks(MAX_SPANS) {
                 let way = out.best_way(target);
                 let mut packet = out.packet_by(way, target);

@@ -117,6 +117,8 @@ fn a_question_that_is_repeated_at_once_brings_little_more_than_it_costs() {
     const PACKETS: usize = 200;
     for message in one_of_each() {
         let (_, once) = answered(&message, 1, 1);
+        let (said, at_once) = answered(&message, 1, usize::MAX);
+        assert!(at_once <= once + said, "{message:?}: {at_once} bytes to {said} in one packet; {once} to one question");
         let (said, often) = answered(&message, PACKETS, 1);
         let most = 40 * once + 2 * said;
         assert!(often <= most, "{message:?}: {often} bytes to {said}; {once} to one question");

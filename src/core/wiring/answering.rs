@@ -1,5 +1,4 @@
-//! Answers: what the messages of one packet make this node say to its sender, gathered and sent as one packet. (Questions that
-//! are answered by packets of their own are in `incoming::questions`.)
+//! Answers: what the messages of one packet make this node say to its sender, gathered and sent as one packet.
 //!
 //! Invariants:
 //! - An answer to an address that is not proven is never larger than the question, and is limited in rate. No stranger is told

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - From strangers only what is named here as theirs goes further; everything else marks the packet as a stranger's.
-//! - Of steps and questions that a packet may hold once, the first counts (see `incoming::questions`).
+//! - Of each kind of questions that are answered by packets of their own, the first in a packet counts (see `incoming::answer`).
 //!
 //! Must not know: what becomes of a message.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
-use crate::incoming::{Answer, Question};
+use crate::incoming::Answer;
 use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
@@ -23,7 +23,7 @@ use crate::wire::{Confirmation, Heartbeat, Message, Nonce};
 impl Core {
     /// Hands a message on: the table of all kinds.
     pub(crate) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
-        if Question::of(&message).is_some_and(|question| !answer.asked.add(question)) {
+        if answer.note_repeated(&message) {
             return self.cx.counters.drop(DropReason::RateLimited);
         }
         let member = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining());

@@ -9,8 +9,8 @@
 //! - From everybody else only this goes further (`dispatching` has the list): questions; answers to our own, which prove by a
 //!   nonce that we asked, or come from the node that we join by; from whoever just proved an address, what it holds this node
 //!   for; and that an admitted joiner is Up.
-//! - What is gathered (see `incoming::answer`) goes back as one packet at most. Beside it the first question of each kind in
-//!   `incoming::questions` is answered by packets of its own.
+//! - What is gathered (see `incoming::answer`) goes back as one packet at most. Beside it the first question of a few kinds
+//!   is answered by packets of its own.
 //!
 //! Owns: the order in which one packet is judged, read and acted on. `dispatching` hands its messages on, `answering` sends what
 //! goes back.
