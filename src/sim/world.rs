@@ -338,7 +338,7 @@ impl World {
     }
 
     /// Stands still because of a core that never comes to an end.
-    fn is_stuck(&mut self, node: usize, stuck: Stuck) {
+    fn note_stuck(&mut self, node: usize, stuck: Stuck) {
         self.tell(|watch, world| watch.on_stuck(world, node, &stuck));
         self.stuck.get_or_insert((node, stuck));
     }

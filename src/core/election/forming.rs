@@ -109,7 +109,7 @@ impl<R: Rules> Election<R> {
 
     /// Takes what is known of an electorate in this cluster: `sure` by an agreed view; `rumoured` by the report of a member,
     /// with whether that member is sure of it.
-    pub fn knows_of(&mut self, context: &Context<'_>, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
+    pub fn learn_of(&mut self, context: &Context<'_>, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
         self.expire(context);
         let before = (self.founded(), self.rumoured);
         self.rumoured = rumoured;

@@ -54,7 +54,7 @@ impl<R: Rules> Election<R> {
         from: &NodeId,
         (attempt, term, newest): (u32, Term, ViewRef),
     ) {
-        let is_granted = self.may_vote(context, speaker, from, term, newest) && self.may_back(context, speaker);
+        let is_granted = self.judge_candidate(context, speaker, from, term, newest) && self.may_back(context, speaker);
         if is_granted {
             self.give_way(context, speaker);
             // Two candidates that stand at once may split the votes: a voter that is about to stand waits for this one.
@@ -73,7 +73,7 @@ impl<R: Rules> Election<R> {
         newest: ViewRef,
     ) {
         let is_repeated = self.ballot.term == term && self.ballot.vote == Some(speaker);
-        if is_repeated || self.may_vote(context, speaker, from, term, newest) {
+        if is_repeated || self.judge_candidate(context, speaker, from, term, newest) {
             if !is_repeated {
                 self.step_down(context, LossReason::Superseded);
                 self.vote_for(speaker, term);
@@ -88,8 +88,8 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns true if this voter may vote for a candidate that has accepted this view, in a term later than any
-    /// before.
-    fn may_vote(
+    /// before; says so aloud if the term is out of reach.
+    fn judge_candidate(
         &mut self,
         context: &Context<'_>,
         candidate: Identity,

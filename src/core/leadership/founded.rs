@@ -83,7 +83,7 @@ impl Lead {
 
     fn tell_election_of_electorate(&mut self, around: &mut Surroundings<'_>, sure: Option<Descent>) {
         let rumoured = self.hearsay.rumoured();
-        self.with_election(around, |election, context| election.knows_of(context, sure, rumoured));
+        self.with_election(around, |election, context| election.learn_of(context, sure, rumoured));
     }
 
     /// Checks that the members that reported an electorate are still there, and asks others.

@@ -33,7 +33,7 @@ pub(crate) fn take_doubt(
     is_death_of_another
         && is_told_by_others
         && matches!(out.cx.phase, Phase::Up | Phase::Leaving)
-        && doubts_death_report(out, slot, record, note)
+        && object_to_death_report(out, slot, record, note)
 }
 
 /// Asks a run for its own record, if it is reported live.
@@ -46,7 +46,7 @@ pub(crate) fn ask_if_live(out: &mut Outbox<'_>, record: &Record) {
 
 /// Doubts a report that another run of this name died, in a record that supersedes the holder's: the holder, if it
 /// is live, raises its incarnation above that.
-fn doubts_death_report(out: &mut Outbox<'_>, slot: Slot, record: &Record, note: Option<Note>) -> bool {
+fn object_to_death_report(out: &mut Outbox<'_>, slot: Slot, record: &Record, note: Option<Note>) -> bool {
     if is_missed(out, slot) {
         return false;
     }

@@ -50,7 +50,7 @@ impl Core {
 
     fn judge_at(&mut self, run: Run, slot: Slot, threshold: Time) {
         if self.detector.end_doubt(self.cx.now, run, threshold) {
-            self.doubts_changed(slot);
+            self.on_doubts_changed(slot);
         }
         let at = self.grounds().look_at(threshold);
         self.cx.timers.set(Timer::Judge(run), at);
@@ -70,7 +70,7 @@ impl Core {
                 self.out().probe(slot);
                 if nth > 0 {
                     self.probe_indirectly(slot);
-                    self.doubts_changed(slot);
+                    self.on_doubts_changed(slot);
                 }
                 self.cx.timers.set(Timer::Judge(run), next);
             }
@@ -172,7 +172,7 @@ impl Core {
         }
         self.cx.output(Output::Heard(id));
         if self.observers.heard_on_the_way(slot) {
-            self.doubts_changed(slot);
+            self.on_doubts_changed(slot);
         }
         if self.crashes.is_case(run) {
             self.heard_suspected_crash(slot);
@@ -449,7 +449,7 @@ impl Core {
                 CrashStep::Refuted => {
                     self.cx.counters.crashes_refuted += 1;
                     if let Some(slot) = self.view.slot_of_run(run) {
-                        self.doubts_changed(slot);
+                        self.on_doubts_changed(slot);
                     }
                 }
                 CrashStep::Reopen | CrashStep::Probe | CrashStep::Doubt | CrashStep::Ask | CrashStep::Convict => {
@@ -457,7 +457,7 @@ impl Core {
                     match step {
                         CrashStep::Reopen => self.reopen(slot),
                         CrashStep::Probe => self.out().probe(slot),
-                        CrashStep::Doubt => self.doubts_changed(slot),
+                        CrashStep::Doubt => self.on_doubts_changed(slot),
                         CrashStep::Ask => self.say_severed(slot),
                         _ => self.convict(slot),
                     }

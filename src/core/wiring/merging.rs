@@ -424,7 +424,7 @@ impl Core {
                 .as_ref()
                 .is_some_and(|held| after.as_ref().is_some_and(|after| after.status != held.status))
             {
-                self.doubts_changed(slot);
+                self.on_doubts_changed(slot);
             }
             if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
                 self.detector.inquiries.forget(held.run);

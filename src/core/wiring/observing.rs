@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// Makes a step past doubted members due, since there may be a new doubt about a member, or an old one may be over.
-    pub(crate) fn doubts_changed(&mut self, slot: Slot) {
+    pub(crate) fn on_doubts_changed(&mut self, slot: Slot) {
         if !self.observers.observes(slot) {
             // Most members of a large cluster.
             return;

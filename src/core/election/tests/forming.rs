@@ -13,7 +13,7 @@ fn another() -> Descent {
 }
 
 fn knows(cluster: &mut Cluster, node: usize, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
-    cluster.with(node, |election, context| election.knows_of(context, sure, rumoured));
+    cluster.with(node, |election, context| election.learn_of(context, sure, rumoured));
 }
 
 fn lineages(cluster: &Cluster) -> BTreeSet<Lineage> {

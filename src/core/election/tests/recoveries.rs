@@ -222,7 +222,7 @@ fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
     p.start_all();
     p.split(&[&[0], &[1], &[2]]);
     let later = Descent { lineage: Lineage(9), root: Lineage(7), began: Term::beginning_of(2, 5) };
-    p.with(0, |election, context| election.knows_of(context, Some(later), None));
+    p.with(0, |election, context| election.learn_of(context, Some(later), None));
     let voters = vec![Voter { id: id(0), identity: p.nodes[0].identity }];
     let electorate = Electorate { lineage: Lineage(8), root: Lineage(7), began: Term::beginning_of(1, 5), voters };
     let message = ElectionMessage {

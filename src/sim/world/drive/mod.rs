@@ -221,7 +221,7 @@ impl World {
             Some(deadline) if deadline <= running.clock.local(now) => {
                 running.wakes_at_once += 1;
                 if running.wakes_at_once > MAX_WAKES_AT_ONCE {
-                    return self.is_stuck(node, Stuck::Wakings(MAX_WAKES_AT_ONCE));
+                    return self.note_stuck(node, Stuck::Wakings(MAX_WAKES_AT_ONCE));
                 }
                 if self.intercept.sleeps(node) {
                     return self.schedule(node);
@@ -290,7 +290,7 @@ impl World {
             let Some(output) = process.core.poll() else { break };
             outputs += 1;
             if outputs > MAX_OUTPUTS_PER_NODE * (self.nodes.len() + 10) {
-                return self.is_stuck(node, Stuck::Outputs(outputs));
+                return self.note_stuck(node, Stuck::Outputs(outputs));
             }
             for output in self.intercept.output(node, output) {
                 has_changed |= self.handle_output(node, output);

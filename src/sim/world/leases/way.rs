@@ -54,7 +54,7 @@ impl Way {
         nanos(random.duration(LEAST_DELAY, most.max(MOST_DELAY)))
     }
 
-    fn is_drawn(&self, now: Nanos, random: &mut Random, chance: impl Fn(&WayFault) -> f64) -> bool {
+    fn draw(&self, now: Nanos, random: &mut Random, chance: impl Fn(&WayFault) -> f64) -> bool {
         self.fault(now).is_some_and(|fault| random.chance(chance(fault)))
     }
 }
@@ -81,8 +81,8 @@ impl World {
             if random.chance(0.5) {
                 events.push((delay, fail(true)));
             }
-        } else if !way.is_drawn(now, random, |fault| fault.lost_requests) {
-            let is_late = way.is_drawn(now, random, |fault| fault.late_requests);
+        } else if !way.draw(now, random, |fault| fault.lost_requests) {
+            let is_late = way.draw(now, random, |fault| fault.late_requests);
             let late = if is_late { random.below(2 * nanos(timing.lease_duration)) } else { 0 };
             let arrive = LeaseEvent::Arrive { node, process, number, round, sent: now };
             events.push((delay + late, Event::Lease(arrive)));
@@ -112,8 +112,8 @@ impl World {
         let is_grant = |outcome| matches!(outcome, Outcome::Acquired | Outcome::Renewed);
         let grants = answer.steps.iter().filter(|seen| is_grant(seen.outcome)).count() as u64;
         let is_cut = now < leases.places[node].cut_until;
-        let is_lost = is_cut || leases.way.is_drawn(now, &mut leases.random, |fault| fault.lost_answers);
-        let is_broken = !is_lost && leases.way.is_drawn(now, &mut leases.random, |fault| fault.broken);
+        let is_lost = is_cut || leases.way.draw(now, &mut leases.random, |fault| fault.lost_answers);
+        let is_broken = !is_lost && leases.way.draw(now, &mut leases.random, |fault| fault.broken);
         for ((step, seen), before) in round.steps.iter().zip(&answer.steps).zip(before) {
             let (lease, is_takeover) = (&step.lease, matches!(step.request, StepRequest::Acquire { .. }));
             let granted = Told::Granted { process, database: place, lease, before, is_takeover, seen };
