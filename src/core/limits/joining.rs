@@ -53,8 +53,6 @@ pub const MAX_CANDIDATES_TOLD: usize = 64;
 /// The time without progress after which the place of a joiner that is being served the view may be given to another
 /// one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);
-/// The time after which such a place may be given to another joiner however fast its holder makes progress.
-pub const MAX_PLACE_TIME: Duration = Duration::from_secs(2);
 /// The greatest number of joiners that a sponsor cannot reach at their addresses and remembers; the oldest are dropped
 /// first.
 pub const MAX_UNREACHED: usize = MAX_JOINERS;

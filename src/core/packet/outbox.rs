@@ -217,7 +217,7 @@ impl Outbox<'_> {
     /// Takes one more packet of records to this run; returns true if it may be sent now.
     pub(crate) fn take_page(&mut self, run: Run) -> bool {
         let is_member = self.view.slot_of_run(run).is_some();
-        self.packets.pages.take(self.cx.now, run, is_member)
+        self.packets.pages.take(self.cx.now, is_member)
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
