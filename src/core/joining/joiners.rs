@@ -11,15 +11,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::reachable::Unreached;
 use super::sponsor::Sponsor;
 use crate::context::Context;
 use crate::io::{Notice, Output};
 use crate::limits::{
-    DENIAL_INTERVAL, JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE,
-    MAX_DENIALS, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
+    JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_ASKERS,
+    MAX_JOINERS, REACH_PATIENCE,
 };
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
 use crate::packet::Newcomer;
@@ -36,8 +35,6 @@ pub(crate) struct Joiners {
     waiting: BTreeMap<Run, (Newcomer, Time)>,
     /// Joiners that were not admitted, because no node answers at the addresses that they advertise.
     pub(crate) unreached: Unreached,
-    /// The addresses of joiners that were told lately that they are not let in: each is told so once in [`DENIAL_INTERVAL`].
-    pub(super) denied: Recent<SocketAddr>,
     /// Whose questions were answered lately, and when it has all its turns back: [`JOIN_ANSWERS_AT_ONCE`], and one more in each
     /// [`JOIN_ANSWER_INTERVAL`]. That ends what a joiner and its sponsor might otherwise do to each other for ever.
     answered: Recent<(Run, SocketAddr)>,
@@ -80,7 +77,6 @@ impl Default for Joiners {
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
             unreached: Unreached::default(),
-            denied: Recent::new(DENIAL_INTERVAL, MAX_DENIALS),
             answered: Recent::new(JOIN_ANSWER_INTERVAL * JOIN_ANSWERS_AT_ONCE, MAX_JOIN_ASKERS),
         }
     }
@@ -141,23 +137,14 @@ impl Joiners {
         self.held.values().filter(|joiner| joiner.is_listed).count()
     }
 
-    /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least
-    /// lately; who did not ask again for `patience` is forgotten first.
-    pub(crate) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time, patience: Duration) {
+    /// Keeps a newcomer until this node is Up. If there are too many, the one gives way that asked least lately.
+    pub(crate) fn keep_waiting(&mut self, newcomer: &Newcomer, now: Time) {
         let run = newcomer.record.run;
-        if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
-            self.forget_who_gave_up(now, patience);
-        }
         if self.waiting.len() >= MAX_JOINERS && !self.waiting.contains_key(&run) {
             let idlest = self.waiting.iter().min_by_key(|(_, (_, asked))| *asked).map(|(run, _)| *run);
             idlest.and_then(|idlest| self.waiting.remove(&idlest));
         }
         self.waiting.insert(run, (newcomer.clone(), now));
-    }
-
-    /// Forgets those that did not ask again for so long: joiners ask once in a retry interval at least.
-    fn forget_who_gave_up(&mut self, now: Time, patience: Duration) {
-        self.waiting.retain(|_, (_, asked)| now.since(*asked) <= patience);
     }
 
     /// Returns the number of joiners that wait until this node is Up.
@@ -319,6 +306,8 @@ impl Sponsor {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -94,7 +94,7 @@ impl Sponsor {
     pub(crate) fn probe_name(&mut self, out: &mut Outbox<'_>, newcomer: Newcomer, owner: &Record) {
         let run = newcomer.record.run;
         let wait_ms = (out.cx.settings.probe_timeout * u32::from(PROBES) * 2).as_millis() as u32;
-        self.deny(out, &newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
+        decide(out, &newcomer, &Message::Wait { nonce: newcomer.nonce, wait_ms });
         // One for whom there is no room comes again.
         if self.names.open.contains_key(&run) || self.names.open.len() >= MAX_NAME_PROBES {
             return;

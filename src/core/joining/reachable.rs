@@ -37,7 +37,7 @@
 //! Must not know: what a node does that is not reachable.
 
 use super::join::Joiner;
-use super::sponsor::Sponsor;
+use super::sponsor::{Sponsor, decide};
 use crate::counters::DropReason;
 use crate::packet::Outbox;
 use crate::packet::{Newcomer, Way};
@@ -124,13 +124,13 @@ impl Sponsor {
         };
         if asked_since.is_none_or(|since| out.cx.now.since(since) < UNREACHED_PATIENCE) {
             let wait_ms = UNREACHED_PATIENCE.as_millis() as u32 / 2;
-            self.deny(out, newcomer, &Message::Wait { nonce, wait_ms });
+            decide(out, newcomer, &Message::Wait { nonce, wait_ms });
             return false;
         }
         let id = record.id.clone();
         out.cx.notice("joiner unreachable", Notice::JoinerUnreachable { id, advertised: address, heard_from: from });
         let refusal = Refusal::Unreachable { advertised: address, heard_from: from };
-        self.deny(out, newcomer, &Message::Refused { nonce, refusal });
+        decide(out, newcomer, &Message::Refused { nonce, refusal });
         false
     }
 

@@ -98,22 +98,13 @@ impl Sponsor {
         }
         match out.cx.phase {
             Phase::Joining => {
-                self.joiners.keep_waiting(&newcomer, out.cx.now, out.cx.settings.retry_interval * 2);
+                self.joiners.keep_waiting(&newcomer, out.cx.now);
                 return Some(newcomer);
             }
             Phase::Up => self.admit(out, founded, newcomer, None),
             Phase::Leaving | Phase::Stopped => out.cx.counters.drop(DropReason::WrongState),
         }
         None
-    }
-
-    /// Tells a newcomer why it is not let in now, if it was not told a moment ago.
-    pub(crate) fn deny(&mut self, out: &mut Outbox<'_>, newcomer: &Newcomer, message: &Message) {
-        if self.joiners.denied.take(out.cx.now, newcomer.from) {
-            decide(out, newcomer, message);
-        } else {
-            out.cx.counters.drop(DropReason::RateLimited);
-        }
     }
 
     /// Admits the joiners that asked before this node was Up.
@@ -134,12 +125,12 @@ impl Sponsor {
         let Newcomer { from, nonce, ref record, .. } = newcomer;
         if record.id == out.view.me().id {
             let refusal = Refusal::NameInUse { holder: out.view.me().address };
-            return self.deny(out, &newcomer, &Message::Refused { nonce, refusal });
+            return decide(out, &newcomer, &Message::Refused { nonce, refusal });
         }
         let held = out.view.slot_of(record.id.as_str()).map(|slot| Arc::clone(out.view.record(slot)));
         let last = out.view.tombstones.incarnation(record.id.as_str()).max(held.as_ref().map(|held| held.incarnation));
         if let Some(incarnation) = last.filter(|last| record.incarnation <= *last) {
-            return self.deny(out, &newcomer, &Message::Behind { nonce, incarnation });
+            return decide(out, &newcomer, &Message::Behind { nonce, incarnation });
         }
         if !self.try_reach(out, &newcomer) {
             return;

@@ -86,10 +86,6 @@ pub const MAX_COOKIES_PER_SPONSOR: usize = 3;
 pub const MAX_ASKS_AT_ONCE: u32 = MAX_COOKIES_PER_SPONSOR as u32;
 /// The greatest number of tries to join in [`FIRST_JOIN_RETRY`] that are made at once, because of what others say.
 pub const MAX_TRIES_AT_ONCE: u32 = 2;
-/// The least time between two answers to a joiner at one address that it is not let in.
-pub const DENIAL_INTERVAL: Duration = Duration::from_millis(250);
-/// The greatest number of joiners that are remembered because they were told so, twice.
-pub const MAX_DENIALS: usize = MAX_JOINERS;
 /// The number of questions of one joiner that a sponsor answers at once: a joiner tries twice, and asks again at once for
 /// each of its cookies.
 pub const JOIN_ANSWERS_AT_ONCE: u32 = 2 * (1 + MAX_ASKS_AT_ONCE);

@@ -165,29 +165,6 @@ fn a_joiner_that_opens_a_bootstrap_link_and_cannot_be_let_in_and_its_sponsor_sen
     assert!(!net.nodes[wrong].core.is_up());
 }
 
-#[test]
-fn a_joiner_that_is_refused_and_asks_at_once_is_answered_four_times_a_second() {
-    let mut sponsor = Alone::new(0);
-    let mut joiner = member(5, Status::Joining);
-    let from = joiner.address;
-    joiner.address = address(77);
-    let ask = |sponsor: &mut Alone, cookie| {
-        let sent = sponsor.hand_in(from, joiner.run, |packet| {
-            packet.push(&Message::Join { nonce: Nonce(1), record: joiner.clone(), cookie });
-            packet.pad_to(256);
-        });
-        sent.into_iter().filter(|(to, _)| *to == from).map(|(_, message)| message).collect::<Vec<_>>()
-    };
-    let challenge = ask(&mut sponsor, None);
-    let [Message::Challenge { cookie, .. }] = challenge[..] else { panic!("{challenge:?}") };
-    let mut answers = 0;
-    for _ in 0..4_000 {
-        sponsor.pass(ms(1));
-        answers += ask(&mut sponsor, Some(cookie)).len();
-    }
-    assert!((14..=17).contains(&answers), "{answers} answers in 4 s");
-}
-
 /// A joiner of an earlier version asks again at once, by both of its ways, with whatever cookie it was given last: each
 /// question by the other way brings it another one.
 #[test]
