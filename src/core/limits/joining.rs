@@ -79,11 +79,9 @@ pub const FINDER_PATIENCE: Duration = Duration::from_secs(5);
 pub const FINDER_INTERVAL: Duration = MISSING_VOTER_PAUSE;
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
-/// The greatest number of cookies of one sponsor that a joiner remembers: for its datagrams, for its bootstrap link,
-/// and for the address that it advertises.
-pub const MAX_COOKIES_PER_SPONSOR: usize = 3;
-/// The greatest number of times, between two tries, that a joiner asks a sponsor again at once, for each cookie once.
-pub const MAX_ASKS_AT_ONCE: u32 = MAX_COOKIES_PER_SPONSOR as u32;
+/// The greatest number of times, between two tries, that a joiner asks a sponsor again at once: with a cookie for its
+/// datagrams, for its bootstrap link, and for the address that it advertises.
+pub const MAX_ASKS_AT_ONCE: u32 = 3;
 /// The greatest number of tries to join in [`FIRST_JOIN_RETRY`] that are made at once, because of what others say.
 pub const MAX_TRIES_AT_ONCE: u32 = 2;
 /// The number of questions of one joiner that a sponsor answers at once: a joiner tries twice, and asks again at once for
