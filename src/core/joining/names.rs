@@ -2,19 +2,17 @@
 //! holder.
 //!
 //! Three questions, `probe_timeout` apart, go to the holder's address, by datagram and from the second one by a link,
-//! too. All newcomers that wait for one address share its questions: however many want a name, and however often, its
-//! holder is asked once in `probe_timeout`. (While questions about [`MAX_NAME_PROBES`] addresses are under way, others
-//! wait.) An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a
+//! too. All newcomers that wait for one address share its questions: however many wait for a name, its holder is asked
+//! once in `probe_timeout`. (While [`MAX_NAME_PROBES`] newcomers wait, others come again.) An answer from the holder's own run refuses the newcomer; an answer from that address by another run (a
 //! restart on the same port) gives it the name. A few questions are easily lost, so silence frees the name only if the
 //! detector has given the holder up; until then the newcomer waits, and the questions go on.
 //!
-//! Invariants: a live holder that answers keeps its name; at most [`MAX_NAME_PROBES`] names are asked about.
+//! Invariants: a live holder that answers keeps its name; at most [`MAX_NAME_PROBES`] newcomers wait.
 //!
 //! Must not know: who else is admitted (see `sponsor`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use super::sponsor::{Sponsor, decide};
 use crate::election::ElectorateReport;
@@ -34,21 +32,6 @@ const PROBES: u8 = 3;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NameProbes {
     open: BTreeMap<Run, NameProbe>,
-    /// The last questions, by the address that was asked; at most [`MAX_NAME_PROBES`]. They outlast newcomers that were
-    /// refused.
-    asked: BTreeMap<SocketAddr, Time>,
-}
-
-/// A question that a probe counts as its own.
-#[derive(Debug, Clone, Copy)]
-enum Question {
-    /// It is to be sent now.
-    Due,
-    /// It was sent a moment ago, for another newcomer.
-    Shared {
-        /// The time of the question.
-        at: Time,
-    },
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +41,8 @@ struct NameProbe {
     address: SocketAddr,
     /// The number of questions that were sent meanwhile, or are shared.
     sent: u8,
+    /// The time of the last one.
+    asked: Option<Time>,
 }
 
 impl NameProbes {
@@ -66,26 +51,9 @@ impl NameProbes {
         self.open.len()
     }
 
-    /// Returns the number of addresses whose last question is remembered.
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.len()
-    }
-
-    /// Returns the question to an address that counts now, and counts it; `None` if too many others were asked in the
-    /// last `pause`.
-    fn question(&mut self, address: SocketAddr, now: Time, pause: Duration) -> Option<Question> {
-        let is_recent = |at: &Time| now.since(*at) < pause;
-        if let Some(at) = self.asked.get(&address).copied().filter(is_recent) {
-            return Some(Question::Shared { at });
-        }
-        if self.asked.len() >= MAX_NAME_PROBES {
-            self.asked.retain(|_, at| is_recent(at));
-        }
-        if self.asked.len() >= MAX_NAME_PROBES {
-            return None;
-        }
-        self.asked.insert(address, now);
-        Some(Question::Due)
+    /// Returns the time of the last question to an address that a newcomer waits for.
+    fn last_asked(&self, address: SocketAddr) -> Option<Time> {
+        self.open.values().filter(|probe| probe.address == address).filter_map(|probe| probe.asked).max()
     }
 }
 
@@ -99,7 +67,7 @@ impl Sponsor {
         if self.names.open.contains_key(&run) || self.names.open.len() >= MAX_NAME_PROBES {
             return;
         }
-        let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0 };
+        let probe = NameProbe { newcomer, holder: owner.run, address: owner.address, sent: 0, asked: None };
         self.names.open.insert(run, probe);
         self.ask_holder(out, run);
     }
@@ -115,19 +83,14 @@ impl Sponsor {
 
     fn ask_holder(&mut self, out: &mut Outbox<'_>, newcomer: Run) {
         let Some(probe) = self.names.open.get(&newcomer) else { return };
-        let address = probe.address;
-        let pause = out.cx.settings.probe_timeout;
-        let question = self.names.question(address, out.cx.now, pause);
+        let (address, now, pause) = (probe.address, out.cx.now, out.cx.settings.probe_timeout);
+        let shared = self.names.last_asked(address).filter(|at| now.since(*at) < pause);
         let Some(probe) = self.names.open.get_mut(&newcomer) else { return };
-        probe.sent += u8::from(question.is_some());
-        let is_first = probe.sent == 1;
-        let at = match question {
-            Some(Question::Shared { at }) => at,
-            Some(Question::Due) | None => out.cx.now,
-        };
+        let at = shared.unwrap_or(now);
+        (probe.sent, probe.asked) = (probe.sent + 1, Some(at));
         out.cx.timers.set(Timer::NameProbe(newcomer), at + pause);
-        if let Some(Question::Due) = question {
-            if !is_first {
+        if shared.is_none() {
+            if probe.sent > 1 {
                 out.open_bootstrap(address);
             }
             out.ask_who(address);
@@ -157,10 +120,6 @@ impl Sponsor {
         let waiting = self.names.open.iter().filter(|(_, probe)| probe.address == address && about_it(probe));
         let answered: Vec<(Run, bool)> =
             waiting.map(|(newcomer, probe)| (*newcomer, probe.holder == sender.run)).collect();
-        if answered.iter().any(|(_, is_holder)| !is_holder) {
-            // The holder is gone: nobody is spared by a pause before the next question.
-            self.names.asked.remove(&address);
-        }
         for (newcomer, is_holder) in answered {
             if is_holder {
                 self.name_is_taken(out, newcomer);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The greatest number of names whose present owner is being probed at one time.
+/// The greatest number of newcomers for which the present owners of their names are being probed at one time.
 pub const MAX_NAME_PROBES: usize = 256;
 /// The greatest number of questions to a silent holder of a name before its newcomer has to ask again.
 pub const MAX_NAME_QUESTIONS: u8 = 60;

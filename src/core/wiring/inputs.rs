@@ -351,7 +351,7 @@ impl Core {
             name_probes: self.sponsor.names.size(),
             confirmations: self.confirmations.size(),
             own_addresses: self.reunion.size(),
-            strangers: self.packets.turns.size() + self.sponsor.names.asked() + self.sponsor.joiners.askers(),
+            strangers: self.packets.turns.size() + self.sponsor.joiners.askers(),
             messages: self.messages.size(),
         }
     }
