@@ -15,8 +15,8 @@
 //!   wait.
 //! - A node that only others name founds later than a listed one that it reached, and only after it heard of no new
 //!   candidate for [`FOUNDING_DELAY`].
-//! - At most [`MAX_CANDIDATES_ASKED`] candidates are asked in a retry interval because others named them, and others are
-//!   told at once of at most [`MAX_CANDIDATE_NEWS`] that come first.
+//! - In a retry interval at most [`MAX_CANDIDATE_NEWS`] candidates are asked at once because others named them, or told to
+//!   others at once because they come first.
 //! - A candidate of which this node only heard (see `asked`) counts as one at the address that was asked. Nothing is founded
 //!   while a view is being pulled, which ends by itself.
 //! - A node founds nothing while one of its seeds takes its connections and does not open what it sends (see `status`): before
@@ -35,10 +35,7 @@ use super::join::{JoinStep, Joiner, Prospects};
 use super::status::answers_count_for;
 use crate::discovery::Reunion;
 use crate::io::{Contacted, Notice, Output, Receiver};
-use crate::limits::{
-    FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_CANDIDATES_ASKED, MAX_CANDIDATES_TOLD,
-    MAX_JOINERS,
-};
+use crate::limits::{FORMING_DELAY, FOUNDING_DELAY, FOUNDING_RETRIES, MAX_CANDIDATE_NEWS, MAX_JOINERS, MAX_SEEDS};
 use crate::member::{Record, Run};
 use crate::packet::Newcomer;
 use crate::packet::Outbox;
@@ -58,10 +55,8 @@ pub(crate) struct Founding {
     newest_at: Option<Time>,
     /// A candidate that others named, which comes before all that were reached then; it is asked at each try.
     hint: Option<(Candidate, Time)>,
-    /// The number of candidates asked because others named them.
-    asked: PerInterval,
-    /// The number of times that others were told at once of a candidate that comes first.
-    told: PerInterval,
+    /// The number of candidates that were asked because others named them, and of those that others were told of at once.
+    news: PerInterval,
     /// True if another node of this cluster was Joining, too, at some time.
     pub(crate) met_joiners: bool,
 }
@@ -183,7 +178,7 @@ impl Joiner {
         let Some(candidate) = candidate.filter(|candidate| candidate.address != mine) else { return };
         let founding = &mut joining.founding;
         let known = [me, founding.first(), founding.hint.map(|(hint, _)| hint)].into_iter().flatten().min();
-        if known.is_some_and(|known| known <= candidate) || !founding.asked.take(now, interval, MAX_CANDIDATES_ASKED) {
+        if known.is_some_and(|known| known <= candidate) || !founding.news.take(now, interval, MAX_CANDIDATE_NEWS) {
             return;
         }
         founding.hint = Some((candidate, now));
@@ -218,7 +213,7 @@ impl Joiner {
         let first = founding.first();
         if first != before && first.is_some() {
             founding.newest_at = Some(now);
-            if founding.told.take(now, interval, MAX_CANDIDATE_NEWS) {
+            if founding.news.take(now, interval, MAX_CANDIDATE_NEWS) {
                 self.tell_candidate(out, reunion, &waiting());
             }
         }
@@ -227,17 +222,17 @@ impl Joiner {
         self.consider_founding(out, reunion, prospects)
     }
 
-    /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first. A
-    /// listed node's fellow seeds know each other from their lists.
+    /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first: as many
+    /// of each as there may be seeds. A listed node's fellow seeds know each other from their lists.
     pub(crate) fn tell_candidate(&mut self, out: &mut Outbox<'_>, reunion: &Reunion, waiting: &[Newcomer]) {
         if self.candidacy(reunion) == Some(Candidacy::Listed) {
             return;
         }
-        for newcomer in waiting.iter().take(MAX_CANDIDATES_TOLD) {
+        for newcomer in waiting.iter().take(MAX_SEEDS) {
             self.answer_not_up(out, reunion, newcomer, waiting.len());
         }
         if !self.is_pulling() {
-            for to in reunion.join_targets(false).into_iter().take(MAX_CANDIDATES_TOLD) {
+            for to in reunion.join_targets(false).into_iter().take(MAX_SEEDS) {
                 self.ask_told_to_join(out, reunion, to);
             }
         }

@@ -42,14 +42,9 @@ pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 pub const FORMING_DELAY: Duration = Duration::from_millis(100);
 /// The number of retry intervals after which a seed that reached no Up node founds a cluster.
 pub const FOUNDING_RETRIES: u32 = 3;
-/// The greatest number of candidates for founding that a joiner asks in one retry interval because others named them.
-pub const MAX_CANDIDATES_ASKED: u32 = 8;
-/// The greatest number of times in one retry interval that a joiner tells others at once of a candidate that comes
-/// first: as often as there are candidates that others named, and seeds.
+/// The greatest number of times in one retry interval that a joiner asks a candidate for founding that others named, or
+/// tells others of one that comes first. Each comes before the one before it: among a thousand seeds that is some seven times.
 pub const MAX_CANDIDATE_NEWS: u32 = 32;
-/// The greatest number of seeds, and of nodes that have this one for a seed, that are told at once of a candidate that
-/// comes first.
-pub const MAX_CANDIDATES_TOLD: usize = 64;
 /// The time without progress after which the place of a joiner that is being served the view may be given to another
 /// one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);

@@ -3,7 +3,7 @@
 use super::alone::{Alone, member, sent};
 use super::net::{address, ms};
 use crate::io::Input;
-use crate::limits::{CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CANDIDATES_TOLD, MAX_CATCH_UP_TRIES};
+use crate::limits::{CATCH_UP_AFTER, CATCH_UP_RETRY, MAX_CATCH_UP_TRIES, MAX_SEEDS};
 use crate::member::Status;
 use crate::wire::Message;
 
@@ -25,11 +25,10 @@ fn so_many_members_are_drawn_for_a_comparison_if_no_address_is_proven() {
 #[test]
 fn so_many_nodes_are_told_at_once_of_a_candidate_that_comes_first() {
     let mut alone = Alone::new(1);
-    let seeds =
-        (0..MAX_CANDIDATES_TOLD).map(|seed| vec![address(30_000 + 2 * seed), address(30_001 + 2 * seed)]).collect();
+    let seeds = (0..MAX_SEEDS).map(|seed| vec![address(30_000 + 2 * seed), address(30_001 + 2 * seed)]).collect();
     alone.core.handle(alone.now, Input::SeedAddresses(seeds));
     sent(&mut alone);
-    for host in 0..MAX_CANDIDATES_TOLD + 10 {
+    for host in 0..MAX_SEEDS + 10 {
         alone.joins(&member(host, Status::Joining));
     }
     let core = &mut alone.core;
@@ -37,7 +36,7 @@ fn so_many_nodes_are_told_at_once_of_a_candidate_that_comes_first() {
     core.joiner.tell_candidate(&mut outbox!(core), &core.reunion, &waiting);
     let told = sent(&mut alone);
     let count = |is: fn(&Message) -> bool| told.iter().filter(|(_, message)| is(message)).count();
-    assert_eq!(count(|message| matches!(message, Message::NotUp { .. })), MAX_CANDIDATES_TOLD, "of those that asked");
+    assert_eq!(count(|message| matches!(message, Message::NotUp { .. })), MAX_SEEDS, "of those that asked");
     let asked = count(|message| matches!(message, Message::Join { .. }));
-    assert_eq!(asked, MAX_CANDIDATES_TOLD, "of those that are asked");
+    assert_eq!(asked, MAX_SEEDS, "of those that are asked");
 }
