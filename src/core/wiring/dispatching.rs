@@ -110,7 +110,7 @@ impl Core {
             (Message::Confirm(Confirmation { record }), Some(_)) => answer.owed.confirmed.push(record.0),
             (Message::Confirmed(Confirmation { record }), Some(slot)) => self.on_confirmed(slot, record.0),
             (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
-            (Message::Alive { run, sequence }, Some(slot)) => self.on_alive(slot, run, sequence),
+            (Message::Alive { run, sequence }, Some(_)) => self.on_alive(run, sequence),
             (Message::Unheard, Some(slot)) => self.on_unheard(slot),
             (Message::Election(message), Some(slot)) => {
                 self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *message));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Core;
 use crate::context::Phase;
-use crate::counters::{Carrier, DropReason};
+use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep, Observer, Scene};
 use crate::detection::{DetectorStep, Grounds, Pause, arrived_at};
 use crate::io::{Notice, Output, SelfDoubt, StopReason};
@@ -469,14 +469,9 @@ impl Core {
     /// Tells the other observers what this one has found so far.
     fn say_severed(&mut self, subject: Slot) {
         let run = self.view.record(subject).run;
-        if !self.crashes.is_refused(run) {
-            return;
-        }
-        let observers = self.observers.observers_of(&self.view, subject);
-        let asked = observers.iter().map(|slot| self.view.record(*slot).run);
-        let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run, asked) else { return };
+        let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run) else { return };
         let age_ms = age.as_millis() as u64;
-        for slot in observers {
+        for slot in self.observers.observers_of(&self.view, subject) {
             self.out().send_both_ways(slot, &Message::Severed { run, age_ms, is_sure });
         }
     }
@@ -546,12 +541,9 @@ impl Core {
     }
 
     /// Takes a member's report that it received this packet of the subject after a refusal.
-    pub(crate) fn on_alive(&mut self, witness: Slot, run: Run, sequence: u64) {
-        let by = self.view.record(witness).run;
-        match self.crashes.told_alive(run, by, sequence) {
-            Some(steps) => self.take_steps(run, steps),
-            None => self.cx.counters.drop(DropReason::Unasked),
-        }
+    pub(crate) fn on_alive(&mut self, run: Run, sequence: u64) {
+        let steps = self.crashes.told_alive(run, sequence);
+        self.take_steps(run, steps);
     }
 
     /// Tells the other observers at once that this node heard the subject of a case itself, since they may be about to

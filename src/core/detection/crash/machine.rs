@@ -7,7 +7,6 @@
 //!   subject.
 //! - Each sign of life that is news takes it back to the beginning,
 //!   [`CRASH_REVIEWS`](crate::limits::CRASH_REVIEWS) times; then it is closed.
-//! - Nobody's report counts who was not asked. Newcomers, however many, delay a verdict by one review at most.
 //!
 //! Must not know: views, links, packets, timers of the core. It knows members by their runs.
 
@@ -32,16 +31,13 @@ pub(crate) struct Crashes {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Case {
     stage: Stage,
-    /// The observers that are sure, and the times at which they last said so.
-    sure: BTreeMap<Run, Time>,
-    /// The observers that cannot reach it either, and ask if this one heard it.
-    askers: BTreeSet<Run>,
+    /// The observers that cannot reach it either, and ask if this one heard it, and the times at which they last said that
+    /// they are sure. At most [`MAX_CRASH_WITNESSES`].
+    askers: BTreeMap<Run, Option<Time>>,
     /// The highest sequence number of its packets that any member is known to have received.
     sequence: u64,
     /// The number of reviews that are left after signs of life.
     reviews: u8,
-    /// The observers that were asked for a sign of life. At most [`MAX_CRASH_WITNESSES`].
-    asked: BTreeSet<Run>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,14 +100,7 @@ pub(crate) enum Audience {
 
 impl Case {
     fn new(sequence: u64, reviews: u8) -> Self {
-        Self {
-            stage: Stage::Reopening,
-            sure: BTreeMap::new(),
-            askers: BTreeSet::new(),
-            sequence,
-            reviews,
-            asked: BTreeSet::new(),
-        }
+        Self { stage: Stage::Reopening, askers: BTreeMap::new(), sequence, reviews }
     }
 
     fn refused_at(&self) -> Option<Time> {
@@ -179,17 +168,6 @@ impl Crashes {
         self.cases.get(&run).is_some_and(|case| case.refused_at().is_some())
     }
 
-    /// Returns the members that were asked for a sign of life of the subject.
-    #[cfg(test)]
-    pub(crate) fn asked(&self, run: Run) -> impl Iterator<Item = Run> {
-        self.cases.get(&run).into_iter().flat_map(|case| case.asked.iter().copied())
-    }
-
-    /// Returns true if this member was asked for a sign of life of the subject.
-    fn is_asked(&self, run: Run, member: Run) -> bool {
-        self.cases.get(&run).is_some_and(|case| case.asked.contains(&member))
-    }
-
     /// Notes that the port of the subject of a case refused a link. The case is to be investigated.
     pub(crate) fn refused(&mut self, now: Time, run: Run) {
         if let Some(case) = self.cases.get_mut(&run) {
@@ -254,7 +232,7 @@ impl Crashes {
         let Some(case) = self.cases.get(&run).filter(|case| case.were_in_vain(PROBES)) else { return Vec::new() };
         // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
         let fresh = now - scene.gap * 2;
-        let is_confirmed = case.sure.values().any(|said| *said >= fresh);
+        let is_confirmed = case.askers.values().flatten().any(|said| *said >= fresh);
         let is_silenced = |other: &Observer| other.is_suspect || self.is_sure(other.run);
         let is_alone = || case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
         if is_confirmed || is_alone() {
@@ -265,58 +243,40 @@ impl Crashes {
         }
     }
 
-    /// Notes that these observers are asked now. Returns the time since the refusal, and whether this one is sure,
-    /// which is what they are told; `None` if there is nothing to ask.
-    pub(crate) fn ask(
-        &mut self,
-        now: Time,
-        run: Run,
-        observers: impl IntoIterator<Item = Run>,
-    ) -> Option<(Duration, bool)> {
-        let is_sure = self.is_sure(run);
-        let case = self.cases.get_mut(&run)?;
-        let age = now.since(case.refused_at()?);
-        for observer in observers {
-            if case.asked.len() < MAX_CRASH_WITNESSES {
-                case.asked.insert(observer);
-            }
-        }
-        Some((age, is_sure))
+    /// Returns the time since the refusal, and whether this observer is sure, which is what the others are told when they
+    /// are asked; `None` if there is nothing to ask.
+    pub(crate) fn ask(&self, now: Time, run: Run) -> Option<(Duration, bool)> {
+        let age = now.since(self.cases.get(&run)?.refused_at()?);
+        Some((age, self.is_sure(run)))
     }
 
     /// Takes another observer's report that it cannot reach the subject either. Returns true if the case is to be judged.
     pub(crate) fn told_severed(&mut self, now: Time, run: Run, by: Run, is_sure: bool) -> bool {
         let Some(case) = self.cases.get_mut(&run) else { return false };
-        if case.askers.len() < MAX_CRASH_WITNESSES {
-            case.askers.insert(by);
+        if case.askers.len() >= MAX_CRASH_WITNESSES && !case.askers.contains_key(&by) {
+            return false;
         }
-        let is_taken = is_sure && case.sure.len() < MAX_CRASH_WITNESSES;
-        if is_taken {
-            case.sure.insert(by, now);
-        }
-        is_taken
-    }
-
-    /// Takes a member's report that it received this packet of the subject after a refusal; `None` if it was not asked.
-    pub(crate) fn told_alive(&mut self, run: Run, by: Run, sequence: u64) -> Option<Vec<CrashStep>> {
-        self.is_asked(run, by).then(|| self.note_alive(run, sequence))
+        let said = case.askers.entry(by).or_default();
+        *said = if is_sure { Some(now) } else { *said };
+        is_sure
     }
 
     /// Notes that this node itself heard the subject. Returns whom to tell, after the steps.
     pub(crate) fn heard(&mut self, run: Run, sequence: u64) -> Option<(Vec<CrashStep>, Audience)> {
         let case = self.cases.get_mut(&run)?;
-        let askers = std::mem::take(&mut case.askers);
+        // Whoever is sure says so again if the packet is an old one.
+        let askers = std::mem::take(&mut case.askers).into_keys().collect();
         let audience = if case.refused_at().is_some() { Audience::Observers } else { Audience::Askers(askers) };
-        Some((self.note_alive(run, sequence), audience))
+        Some((self.told_alive(run, sequence), audience))
     }
 
-    /// Takes a packet of the subject that came after a refusal: if no higher number was known, the subject lives, or
-    /// did so when that packet left.
-    fn note_alive(&mut self, run: Run, sequence: u64) -> Vec<CrashStep> {
+    /// Takes a packet of the subject that this node, or a member that says so, received after a refusal: if no higher
+    /// number was known, the subject lives, or did so when that packet left.
+    pub(crate) fn told_alive(&mut self, run: Run, sequence: u64) -> Vec<CrashStep> {
         let Some(case) = self.cases.get_mut(&run).filter(|case| sequence > case.sequence) else { return Vec::new() };
         case.sequence = sequence;
         // An observer that was sure before was wrong.
-        case.sure.clear();
+        case.askers.values_mut().for_each(|said| *said = None);
         if case.refused_at().is_some() { self.review(run) } else { Vec::new() }
     }
 
@@ -338,6 +298,6 @@ impl Crashes {
     /// Returns the numbers of observers that are kept as sure, and as asking.
     #[cfg(test)]
     pub(crate) fn reports_about(&self, run: Run) -> (usize, usize) {
-        self.cases.get(&run).map_or((0, 0), |case| (case.sure.len(), case.askers.len()))
+        self.cases.get(&run).map_or((0, 0), |case| (case.askers.values().flatten().count(), case.askers.len()))
     }
 }

@@ -18,7 +18,7 @@
 //! Invariants:
 //! - Only an observer that was refused itself, and whose own probes stayed unanswered, may pronounce.
 //! - An observer that is alone has nobody to ask, and probes longer.
-//! - One packet of the subject's run that this node, or a member that it asked, received after the refusal ends the case.
+//! - One packet of the subject's run that this node, or any member, received after the refusal ends the case.
 //! - Silence is judged by the timeouts as always if nothing is decided.
 //!
 //! Signs of life are compared with the moment of the refusal, not of the break: packets may still have been under way

@@ -64,7 +64,6 @@ enum Delivery {
     },
     Alive {
         to: usize,
-        from: usize,
         sequence: u64,
     },
 }
@@ -156,10 +155,7 @@ impl Rules {
                 }
                 CrashStep::Ask => {
                     let others: Vec<usize> = (0..world.watchers.len()).filter(|other| *other != at).collect();
-                    let asked = others.iter().map(|other| run(*other));
-                    let Some((age, is_sure)) = world.watchers[at].crashes.ask(world.now, SUBJECT, asked) else {
-                        continue;
-                    };
+                    let Some((age, is_sure)) = world.watchers[at].crashes.ask(world.now, SUBJECT) else { continue };
                     let is_sure = is_sure && self.flaw != Some(Flaw::SecretVerdict);
                     world.deliveries.extend(others.into_iter().map(|to| Delivery::Severed {
                         to,
@@ -210,18 +206,12 @@ impl Rules {
                     Audience::Askers(askers) => askers.into_iter().map(|run| run.0 as usize).collect(),
                 };
                 self.carry_out(world, to, steps);
-                world.deliveries.extend(told.into_iter().map(|other| Delivery::Alive {
-                    to: other,
-                    from: to,
-                    sequence,
-                }));
+                world.deliveries.extend(told.into_iter().map(|other| Delivery::Alive { to: other, sequence }));
             }
             Delivery::Severed { to, from, age, is_sure } => self.severed(world, to, from, age, is_sure),
-            Delivery::Alive { to, from, sequence } => {
-                let crashes = &mut world.watchers[to].crashes;
-                if let Some(steps) = crashes.told_alive(SUBJECT, run(from), sequence) {
-                    self.carry_out(world, to, steps);
-                }
+            Delivery::Alive { to, sequence } => {
+                let steps = world.watchers[to].crashes.told_alive(SUBJECT, sequence);
+                self.carry_out(world, to, steps);
             }
         }
     }
@@ -232,7 +222,7 @@ impl Rules {
         if watcher.heard.1.is_some_and(|heard| heard > now - age) {
             if self.flaw != Some(Flaw::SilentWitnesses) {
                 let sequence = watcher.heard.0;
-                world.deliveries.push(Delivery::Alive { to: from, from: to, sequence });
+                world.deliveries.push(Delivery::Alive { to: from, sequence });
             }
             return;
         }
