@@ -47,6 +47,9 @@ use crate::view::{Entry, Slot, View};
 /// The least number of probes before a suspicion.
 const PROBES: u32 = 3;
 
+/// The share of the demanded silence for which the observers that have not answered are asked on before a suspicion.
+const LAST_QUESTIONS: u32 = 25;
+
 /// The failure detector's own state.
 #[derive(Debug, Clone)]
 pub(crate) struct Detector {
@@ -131,6 +134,16 @@ impl Detector {
             if are_rivals_met(demanded) {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
                 return DetectorStep::Wait(now + grounds.settings.probe_timeout);
+            }
+            let asked = grounds.observers.observers_of(grounds.view, slot);
+            let is_known = |witness: &Slot| {
+                let entry = grounds.view.entry(*witness);
+                entry.status != Status::Up || self.inquiries.is_heard_or_doubted(run, entry.record.run)
+            };
+            if now < suspect_at + demanded / LAST_QUESTIONS && !asked.iter().all(is_known) {
+                // Where packets are lost: the freshest sign may be one of those that have not answered yet.
+                self.inquiries.probe_sent(run, now);
+                return DetectorStep::Probe { nth: probed, next: now + demanded / (LAST_QUESTIONS * 8) };
             }
             let doubted = self.inquiries.began(run);
             self.inquiries.close(run);

@@ -4,7 +4,8 @@
 //! that hears the subject anyway can answer at once). Three of its other observers are asked; if that does not end the
 //! doubt, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
 //! stop asking: where links are cut, three witnesses may have lost the subject at the same moment, and the next one hears it.
-//! The answer "at age a" moves the asker's own clock to a before the question: an answer may have waited anywhere.
+//! The answer "at age a" moves the asker's own clock to a before the answer came: silence counts from the freshest sign that
+//! anybody received. An answer may have waited anywhere, so that one to an old question counts from soon after that question.
 //!
 //! The *link* between the subject and this node is bad if others hear the subject: that is reported, once, with a
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
@@ -67,7 +68,7 @@ struct Inquiry {
     /// The time at which the first probe was sent.
     began: Option<Time>,
     probes: u32,
-    /// The members that were asked, and when first: an answer tells of no later sign than that, wherever it waited.
+    /// The members that were asked, and when last.
     asked: BTreeMap<Run, Time>,
     /// The members among them that answered, whatever they had heard.
     answered: BTreeSet<Run>,
@@ -111,6 +112,12 @@ impl Inquiries {
         answered >= WITNESSES.min(observers)
     }
 
+    /// Returns true if a member has answered in this doubt, or is itself in doubt.
+    pub(super) fn is_heard_or_doubted(&self, subject: Run, witness: Run) -> bool {
+        let has_answered = self.open.get(&subject).is_some_and(|inquiry| inquiry.answered.contains(&witness));
+        has_answered || self.probed(witness) > 1
+    }
+
     /// Returns the number of probes that were sent in this doubt.
     pub(crate) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
@@ -152,7 +159,7 @@ impl Detector {
         let more = if is_first { WITNESSES } else { observers.wanted() };
         let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
         for slot in &witnesses {
-            inquiry.asked.entry(run_at(slot)).or_insert(now);
+            inquiry.asked.insert(run_at(slot), now);
         }
         witnesses
     }
@@ -176,8 +183,8 @@ impl Detector {
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(out.cx.now);
         inquiry.answered.insert(asked);
         let slot = out.view.slot_of_run(run)?;
-        let heard = asked_at.min(arrived) - Duration::from_millis(age_ms);
         let tolerance = out.cx.settings.probe_timeout;
+        let heard = arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);
         let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         // This node could not have heard a member before it took it over, because of doubts about others.
         let taken_over = out.observers.walk.taken_over_since(slot);
@@ -247,7 +254,7 @@ impl Grounds<'_> {
         if !is_fresh && !self.observers.observes(slot) {
             return None;
         }
-        let age_ms = self.now.since(heard).as_nanos().div_ceil(1_000_000) as u64;
+        let age_ms = self.now.since(heard).as_millis() as u64;
         Some(Message::HeardAt { run, age_ms })
     }
 }

@@ -95,6 +95,20 @@ fn three_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
 }
 
 #[test]
+fn observers_that_have_not_answered_are_asked_on_for_a_moment_before_a_suspicion() {
+    let mut world = World::new();
+    let record = Arc::new(Record { run: Run(3), ..crate::member::tests::record("c", 1, Status::Up) });
+    world.view.insert(Arc::clone(&record), record.hash(), Peer::new(Time::ORIGIN));
+    let suspect = world.settings.suspect_timeout;
+    world.at(suspect);
+    (0..3).for_each(|_| _ = world.judge());
+    let next = world.now + suspect / 200;
+    assert_eq!(world.judge(), Some(DetectorStep::Probe { nth: 3, next }), "it may have heard the subject later");
+    world.at(suspect + suspect / 25);
+    assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })), "it may be gone, too");
+}
+
+#[test]
 fn nobody_is_suspected_while_two_processes_of_ones_own_name_have_met() {
     let mut world = World::new();
     world.at(world.settings.suspect_timeout);

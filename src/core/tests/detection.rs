@@ -182,3 +182,29 @@ fn whoever_worked_through_a_silence_sends_three_probes_before_it_accuses() {
     assert!(probes >= 3, "{probes}");
     assert_eq!(alone.core.counters().pauses, 0);
 }
+
+#[test]
+fn silence_counts_from_the_freshest_sign_that_anybody_received_also_where_packets_are_lost() {
+    for (nodes, drop_one_in) in [(3, 0), (10, 0), (10, 20), (10, 4), (30, 0)] {
+        for seed in 0..4 {
+            let mut net = Net::cluster(Profile::Default, nodes);
+            net.shuffle_losses(seed);
+            net.drop_one_in = drop_one_in;
+            net.run(Duration::from_secs(30) + ms(seed * 377));
+            net.forget_reports();
+            let (victim, name) = (nodes - 1, format!("n{}", nodes - 1));
+            net.kill(victim);
+            net.run(ms(50));
+            let heard = (0..victim).filter_map(|node| net.nodes[node].core.last_heard(&id(&name)));
+            let freshest = heard.max().expect("it was heard");
+            net.run(net.settings.down_timeout + ms(1_000));
+            for node in 0..victim {
+                let suspected = when(&net, node, &name, ChangeKind::Suspected).since(freshest);
+                let down = when(&net, node, &name, DOWN).since(freshest);
+                let what = format!("{nodes} nodes, one in {drop_one_in} lost, seed {seed}: at n{node}");
+                assert!((10_000..=10_100).contains(&suspected.as_millis()), "{what}: Suspect after {suspected:?}");
+                assert!((15_000..=15_100).contains(&down.as_millis()), "{what}: Down after {down:?}");
+            }
+        }
+    }
+}
