@@ -106,7 +106,7 @@ impl Sponsor {
             self.joiners.unreached.forget(run);
             return true;
         }
-        let asked_since = if out.packets.turns.take(out.cx.now, Turn::AtAdvertised, address) {
+        let asked_since = if out.packets.turns.take(out.cx.now, Turn::Elsewhere, address) {
             let cookie = out.packets.prover.cookie(address, run, out.cx.now);
             let mut packet = out.packet(usize::MAX);
             packet.push(&Message::Reply);
@@ -156,7 +156,7 @@ impl Sponsor {
         let is_its_turn = if is_let_in {
             turns.take_own(now, Turn::Introduction, address)
         } else {
-            turns.take(now, Turn::OnRequest, address)
+            turns.take(now, Turn::Elsewhere, address)
         };
         if is_member || is_its_turn {
             let bytes = packet.finish();

@@ -25,11 +25,9 @@ pub const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 /// The greatest number of questions to strangers in [`QUESTION_INTERVAL`] in all. None of them is larger than the
 /// packet it answers, and none leaves any state.
 pub const MAX_QUESTIONS: usize = 4_000;
-/// The greatest number of questions in [`QUESTION_INTERVAL`] to addresses that others named, and where no packet came from.
-pub const MAX_HEARSAY_QUESTIONS: usize = 256;
-/// The greatest number of packets in [`QUESTION_INTERVAL`] to addresses at which joiners want to be reached, and where no
-/// packet came from: so many joiners that are behind translators are admitted in that time.
-pub const MAX_REACHED: usize = 512;
+/// The greatest number of packets in [`QUESTION_INTERVAL`] to addresses where none came from, because others named them or
+/// because somebody wants to be reached there: so many joiners that are behind translators are admitted in that time.
+pub const MAX_ELSEWHERE: usize = 512;
 /// The greatest number of answers to strangers in [`QUESTION_INTERVAL`] that cost more, or change something (admitting a
 /// node that introduced itself, refusing, telling a node that has a tombstone), for each kind by itself.
 pub const MAX_STRANGER_ANSWERS: usize = 100;

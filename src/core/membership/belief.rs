@@ -39,7 +39,7 @@ pub(crate) fn take_doubt(
 /// Asks a run for its own record, if it is reported live.
 pub(crate) fn ask_if_live(out: &mut Outbox<'_>, record: &Record) {
     let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
-    if is_said_to_live && out.packets.turns.take(out.cx.now, Turn::Hearsay, record.address) {
+    if is_said_to_live && out.packets.turns.take(out.cx.now, Turn::Elsewhere, record.address) {
         out.ask_who(record.address);
     }
 }

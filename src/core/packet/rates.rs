@@ -11,8 +11,7 @@
 use std::net::SocketAddr;
 
 use crate::limits::{
-    CONTACT_MEMORY, MAX_CONTACTED, MAX_HEARSAY_QUESTIONS, MAX_QUESTIONS, MAX_REACHED, MAX_STRANGER_ANSWERS,
-    QUESTION_INTERVAL,
+    CONTACT_MEMORY, MAX_CONTACTED, MAX_ELSEWHERE, MAX_QUESTIONS, MAX_STRANGER_ANSWERS, QUESTION_INTERVAL,
 };
 use crate::recent::Recent;
 use crate::time::Time;
@@ -22,21 +21,14 @@ use crate::time::Time;
 pub(crate) enum Turn {
     /// A question who that is.
     Question,
-    /// A question where others say that somebody is: that may be a third party's address, who asked nothing.
-    Hearsay,
-    /// A challenge at the address that a joiner advertises.
-    AtAdvertised,
-    /// An answer at the address where somebody asks to be reached.
-    OnRequest,
-    /// A question where one that introduces itself wants to be spoken to.
-    AtIntroduced,
+    /// A packet to an address where none came from, which may be a third party's: where others say that somebody is, where a
+    /// joiner or one that introduces itself wants to be spoken to, where somebody asks to be reached.
+    Elsewhere,
     /// To be let into the view.
     Introduction,
-    /// The status held of it, for one of whose name there is a tombstone or a later record.
-    Tombstone,
     /// To be heard about this node's own status, without being in the view.
     Objection,
-    /// A refusal to another cluster or version.
+    /// To be told why it is not let in: the status held of its name, or that its cluster or version is another one.
     Refusal,
 }
 
@@ -47,9 +39,8 @@ impl Turn {
     const fn most(self) -> usize {
         match self {
             Turn::Question => MAX_QUESTIONS,
-            Turn::Hearsay => MAX_HEARSAY_QUESTIONS,
-            Turn::AtAdvertised | Turn::OnRequest | Turn::AtIntroduced => MAX_REACHED,
-            Turn::Introduction | Turn::Tombstone | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
+            Turn::Elsewhere => MAX_ELSEWHERE,
+            Turn::Introduction | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
         }
     }
 }
@@ -161,7 +152,7 @@ mod tests {
         let turn = Turn::Introduction;
         assert!(turns.take(at(0), turn, address(2)));
         assert!(turns.take(at(900), turn, address(1)));
-        assert!(turns.take(at(900), Turn::Tombstone, address(1)), "of another kind");
+        assert!(turns.take(at(900), Turn::Refusal, address(1)), "of another kind");
         assert!(!turns.take(at(1_100), turn, address(1)));
         assert!(!turns.take_own(at(1_100), turn, address(1)), "nor if it was contacted");
         assert!(turns.take(at(1_900), turn, address(1)));
@@ -189,9 +180,9 @@ mod tests {
         assert!(taken(&mut turns, Turn::Question, 30_000, true) >= MAX_CONTACTED, "before others");
         let mut turns = Turns::default();
         turns.expect(Time::ORIGIN, host(1));
-        assert!(turns.take(Time::ORIGIN, Turn::Tombstone, host(1)));
+        assert!(turns.take(Time::ORIGIN, Turn::Refusal, host(1)));
         assert_eq!(
-            taken(&mut turns, Turn::Tombstone, 20_000, false),
+            taken(&mut turns, Turn::Refusal, 20_000, false),
             MAX_STRANGER_ANSWERS,
             "those that were contacted take no turn of theirs"
         );

@@ -294,7 +294,7 @@ impl Core {
         }
         if !is_at_address {
             // It speaks from one address and wants to be spoken to at another: that one must say so itself.
-            if self.packets.turns.take(self.cx.now, Turn::AtIntroduced, record.address) {
+            if self.packets.turns.take(self.cx.now, Turn::Elsewhere, record.address) {
                 let nonce = self.packets.prover.nonce(record.address, self.cx.now);
                 let mut packet = self.out().anonymous_packet(usize::MAX);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
