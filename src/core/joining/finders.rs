@@ -16,7 +16,7 @@
 //! Invariants:
 //! - A finder's address echoed a nonce of ours; at most [`MAX_FINDERS`] are asked.
 //! - All finders together put a founding off once, for [`FINDER_PATIENCE`] at most, unless one of them lets this node in.
-//! - Members that look for this node are answered by no more than they asked, each once in [`FINDER_INTERVAL`].
+//! - Members that look for this node are answered by no more than they asked, each once in [`MISSING_VOTER_PAUSE`].
 //!
 //! Must not know: which electorate the members know of.
 
@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 
 use super::join::Joiner;
 use crate::discovery::Reunion;
-use crate::limits::{FINDER_INTERVAL, FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS};
+use crate::limits::{FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS, MISSING_VOTER_PAUSE};
 use crate::packet::Outbox;
 use crate::recent::Recent;
 use crate::time::Time;
@@ -40,7 +40,7 @@ pub(crate) struct Finders {
 
 impl Default for Finders {
     fn default() -> Self {
-        let answered = Recent::new(FINDER_INTERVAL, MAX_JOINERS);
+        let answered = Recent::new(MISSING_VOTER_PAUSE, MAX_JOINERS);
         Self { addresses: Vec::new(), since: None, answered }
     }
 }

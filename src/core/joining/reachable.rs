@@ -31,7 +31,7 @@
 //! nonce of the member's own question: no other node can send it. A firewall that lets in only answers to its own
 //! side's packets is taken for open: the members that such a member sends to reach it.
 //!
-//! Invariant: of joiners that it cannot reach, the sponsor remembers only since when, for at most [`MAX_UNREACHED`] of
+//! Invariant: of joiners that it cannot reach, the sponsor remembers only since when, for at most [`MAX_JOINERS`] of
 //! them.
 //!
 //! Must not know: what a node does that is not reachable.
@@ -49,7 +49,7 @@ use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use crate::io::{Notice, Receiver};
-use crate::limits::{MAX_UNREACHED, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
+use crate::limits::{MAX_JOINERS, MIN_QUESTION_BYTES, REACH_ASKED, REACH_PATIENCE, REACH_RETRY, UNREACHED_PATIENCE};
 use crate::member::{Run, Status};
 use crate::packet::{Sender, SenderKind, Turn};
 use crate::time::Time;
@@ -72,7 +72,7 @@ impl Unreached {
     /// Notes that this joiner is asked at its address now; returns the time since which it is.
     fn ask(&mut self, run: Run, now: Time, kept: Duration) -> Time {
         let since = self.since(run, now).unwrap_or(now);
-        if self.since.len() >= MAX_UNREACHED && !self.since.contains_key(&run) {
+        if self.since.len() >= MAX_JOINERS && !self.since.contains_key(&run) {
             let oldest = self.since.iter().min_by_key(|(_, (_, until))| *until).map(|(run, _)| *run);
             oldest.and_then(|oldest| self.since.remove(&oldest));
         }
@@ -312,16 +312,16 @@ mod tests {
     fn so_many_joiners_are_remembered_that_were_not_reached_and_the_oldest_goes_first() {
         let mut unreached = Unreached::default();
         let at = |i: u64| Time::ORIGIN + Duration::from_millis(i);
-        let most = MAX_UNREACHED as u64;
+        let most = MAX_JOINERS as u64;
         for i in 0..most {
             assert_eq!(unreached.ask(Run(i), at(i), KEPT), at(i));
         }
         let later = at(most);
         assert_eq!(unreached.ask(Run(0), later, KEPT), at(0), "all of them are remembered");
         assert_eq!(unreached.ask(Run(most), later, KEPT), later);
-        assert_eq!(unreached.since.len(), MAX_UNREACHED);
+        assert_eq!(unreached.since.len(), MAX_JOINERS);
         assert_eq!(unreached.ask(Run(2), later, KEPT), at(2));
         assert_eq!(unreached.ask(Run(1), later, KEPT), later, "who asked least lately begins anew");
-        assert_eq!(unreached.since.len(), MAX_UNREACHED);
+        assert_eq!(unreached.since.len(), MAX_JOINERS);
     }
 }

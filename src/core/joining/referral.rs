@@ -22,7 +22,7 @@ use super::join::Joiner;
 use super::sponsor::Sponsor;
 use crate::discovery::Reunion;
 use crate::limits::{
-    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE, REFERRED_RETRY,
+    FIRST_JOIN_RETRY, MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE,
 };
 use crate::member::Status;
 use crate::packet::Outbox;
@@ -93,7 +93,7 @@ impl Joiner {
     ) {
         let (now, mine) = (out.cx.now, out.view.me().address);
         // A random pause, so that many joiners do not come back at the same moment.
-        let pause = REFERRED_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
+        let pause = FIRST_JOIN_RETRY.mul_f64(0.5 + 0.5 * self.rng.random::<f64>());
         let Some((joining, _)) = self.answer_by(out.cx, nonce) else { return };
         joining.reached_somebody(now);
         joining.referrals.name(members.iter().flatten().copied().filter(|address| *address != mine));

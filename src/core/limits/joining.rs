@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::MISSING_VOTER_PAUSE;
-
 /// The greatest number of joiners that a sponsor holds beside its view, and that a node remembers while Joining itself.
 pub const MAX_JOINERS: usize = 1_024;
 /// The greatest number of joiners to which a member serves its view at one time; others are referred to other members.
@@ -24,9 +22,6 @@ pub const MAX_ADDRESSES_PER_SEED: usize = 16;
 pub const MAX_REMEMBERED_ADDRESSES: usize = 256;
 /// The greatest number of pages that one `Pull` asks for.
 pub const PAGES_IN_FLIGHT: u8 = 8;
-/// The smallest size of a page that a joiner asks for where larger ones do not arrive, in bytes. A page holds one record at
-/// least, which may be longer.
-pub const MIN_PAGE_BYTES: usize = super::MIN_QUESTION_BYTES;
 /// The number of times that a page is asked for again before another sponsor is tried.
 pub const MAX_PULL_RETRIES: u8 = 10;
 /// The silence after which a sponsor connects to a joiner's port, which refuses the connection if the process is gone.
@@ -48,9 +43,6 @@ pub const MAX_CANDIDATE_NEWS: u32 = 32;
 /// The time without progress after which the place of a joiner that is being served the view may be given to another
 /// one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);
-/// The greatest number of joiners that a sponsor cannot reach at their addresses and remembers; the oldest are dropped
-/// first.
-pub const MAX_UNREACHED: usize = MAX_JOINERS;
 /// The time without an answer from its advertised address after which a joiner that is heard from another one is told
 /// so.
 pub const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
@@ -69,9 +61,6 @@ pub const MAX_FINDERS: usize = 3;
 /// The time for which it founds no cluster, and joins none that knows of no electorate, since the first of them was met:
 /// they may have to find out first that the process that had its name is gone.
 pub const FINDER_PATIENCE: Duration = Duration::from_secs(5);
-/// The least time between two answers of such a node to a member that looks for it: a packet of the last exchange may be
-/// lost.
-pub const FINDER_INTERVAL: Duration = MISSING_VOTER_PAUSE;
 /// The longest pause between two tries to join if a node has answered and none has refused.
 pub const LAST_JOIN_RETRY: Duration = Duration::from_millis(800);
 /// The greatest number of times, between two tries, that a joiner asks a sponsor again at once: with a cookie for its
@@ -86,12 +75,8 @@ pub const JOIN_ANSWERS_AT_ONCE: u32 = 2 * (1 + MAX_ASKS_AT_ONCE);
 pub const JOIN_ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 /// The greatest number of joiners whose questions are counted, twice.
 pub const MAX_JOIN_ASKERS: usize = 2_048;
-/// The longest pause of a joiner whose sponsor was busy.
-pub const REFERRED_RETRY: Duration = Duration::from_millis(100);
 /// The time that a member named by a busy sponsor has to answer before the next one is asked.
 pub const REFERRED_PATIENCE: Duration = Duration::from_millis(250);
-/// The time for which a place among the joiners that are served the view is kept for one that does not pull.
-pub const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 /// The times after becoming Up at which a node compares its view with that of a random member.
 pub const CATCH_UP_AFTER: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1_500)];
 /// The time after which another random member is tried while no address of one is proven.

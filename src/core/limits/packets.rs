@@ -6,16 +6,14 @@ use std::time::Duration;
 pub const DUPLICATE_WINDOW: u64 = 1_024;
 /// The greatest number of messages in one packet; a datagram with more is malformed.
 pub const MAX_MESSAGES_PER_PACKET: usize = 256;
-/// The smallest payload of a `Join` or of a first `WhoAreYou`, in bytes: an answer to an unproven address is never
-/// larger.
+/// The smallest payload of a `Join` or of a first `WhoAreYou`, in bytes: nothing larger is sent to an address that has not
+/// echoed a nonce of ours.
 pub const MIN_QUESTION_BYTES: usize = 256;
 /// The longest header of a packet, in bytes: its sequence number grows up to ten bytes.
 pub const MAX_HEADER_BYTES: usize = 34;
 /// The smallest payload that carries a first probe, in bytes: a stranger may answer it by a question that echoes the
 /// nonce.
 pub const MIN_PROBE_BYTES: usize = 64;
-/// The largest payload pushed to a member whose address has not echoed a nonce of ours, in bytes.
-pub const MAX_UNPROVEN_BYTES: usize = MIN_QUESTION_BYTES;
 /// The least time between two `HeldStatus` to one member.
 pub const TOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// The least time between two answers to one peer's differing fingerprints.

@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
 use crate::io::{Output, Receiver};
-use crate::limits::{MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
+use crate::limits::{MAX_HEADER_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::member::{Record, Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
@@ -121,7 +121,7 @@ impl Outbox<'_> {
     /// if it must know.
     pub(crate) fn packet_to(&mut self, slot: Slot) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
-        let most = if proven { usize::MAX } else { self.question_bytes(MAX_UNPROVEN_BYTES) };
+        let most = if proven { usize::MAX } else { self.question_bytes(MIN_QUESTION_BYTES) };
         let mut packet = self.packet(most);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
         if !proven {
@@ -147,7 +147,7 @@ impl Outbox<'_> {
     pub(crate) fn answer_of(&mut self, slot: Slot, asked: usize, acks: &[Nonce]) -> PacketBuilder {
         let proven = self.view.entry(slot).peer.is_proven();
         // A question may be shorter than our header is by now; its answer is then found too long, and is not sent.
-        let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MAX_UNPROVEN_BYTES) };
+        let limit = if proven { usize::MAX } else { asked.clamp(MAX_HEADER_BYTES, MIN_QUESTION_BYTES) };
         let mut packet = self.packet(limit);
         packet.push(&Message::Heartbeat(self.view.entry(slot).peer.stamp(self.cx.now)));
         packet.push(&Message::Reply);

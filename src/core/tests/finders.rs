@@ -7,7 +7,7 @@ use super::hostile::{packet, send};
 use super::net::{Net, address, id, ms};
 use super::speaker::mail;
 use headcount_core::election::{Descent, ElectorateReport, Lineage, Term};
-use headcount_core::limits::{FINDER_INTERVAL, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES};
+use headcount_core::limits::{FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE};
 use headcount_core::testing::record;
 use headcount_core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
 use headcount_core::{Input, Profile, Record, Run, Status};
@@ -136,8 +136,8 @@ fn answered(name: &str, pause: Duration) -> usize {
 
 #[test]
 fn who_looks_for_a_joiner_is_answered_in_each_interval_if_it_is_to_form_an_electorate_and_once_if_not() {
-    assert_eq!(answered("n0", FINDER_INTERVAL), 5);
-    assert_eq!(answered("n2", FINDER_INTERVAL), 1);
+    assert_eq!(answered("n0", MISSING_VOTER_PAUSE), 5);
+    assert_eq!(answered("n2", MISSING_VOTER_PAUSE), 1);
 }
 
 #[test]

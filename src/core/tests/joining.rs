@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
 use headcount_core::limits::{
-    MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES, VIEW_PATIENCE,
+    IDLE_PLACE, MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
 };
 use headcount_core::testing::record;
 use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
@@ -340,8 +340,8 @@ fn a_busy_sponsor_refers_to_members_that_are_up_with_fewer_bytes_than_it_was_ask
     let members = all_places_taken(&mut net);
     let others: Vec<_> = (1..6).map(address).collect();
     assert!(members.len() == MAX_REFERRALS && members.iter().all(|member| others.contains(member)), "{members:?}");
-    // Nobody pulls: the places are free again.
-    net.run(VIEW_PATIENCE);
+    // Nobody pulls: the places may be given to others.
+    net.run(IDLE_PLACE);
     assert!(matches!(asks(&mut net, 200, None), Message::Challenge { .. }));
 }
 

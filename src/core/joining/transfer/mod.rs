@@ -32,7 +32,7 @@ use crate::discovery::Reunion;
 use crate::io::{Notice, Receiver};
 use crate::joining::join::{JoinStep, Joiner};
 use crate::joining::sponsor::Sponsor;
-use crate::limits::{MAX_HEADER_BYTES, MIN_PAGE_BYTES};
+use crate::limits::{MAX_HEADER_BYTES, MIN_QUESTION_BYTES};
 use crate::member::{NodeId, Run};
 use crate::packet::Outbox;
 use crate::packet::{Sender, SenderKind, Way};
@@ -115,10 +115,10 @@ impl Joiner {
         let (Some(transfer), Some(joining)) = (&self.transfer, &mut self.joining) else { return };
         let (sponsor, _) = transfer.sponsor();
         let bytes = joining.page_bytes.unwrap_or(most);
-        joining.page_bytes = Some((bytes / 2).max(MIN_PAGE_BYTES));
+        joining.page_bytes = Some((bytes / 2).max(MIN_QUESTION_BYTES));
         // The largest of them: smaller ones from this sponsor will show that it was not silent.
         joining.pages_in_vain = joining.pages_in_vain.filter(|(from, _)| *from == sponsor).or(Some((sponsor, bytes)));
-        if bytes <= MIN_PAGE_BYTES {
+        if bytes <= MIN_QUESTION_BYTES {
             out.open_bootstrap(sponsor);
         }
     }

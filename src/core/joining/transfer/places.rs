@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::limits::{IDLE_PLACE, MAX_VIEWS_SERVED, VIEW_PATIENCE};
+use crate::limits::{IDLE_PLACE, MAX_VIEWS_SERVED};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
 
@@ -34,10 +34,6 @@ struct ServingPlace {
 }
 
 impl ServingPlace {
-    fn is_over(&self, now: Time) -> bool {
-        now.since(self.moved) >= VIEW_PATIENCE
-    }
-
     /// Returns true if it may be given to another joiner that needs one: its holder is served all the same if it pulls.
     fn is_spare(&self, now: Time) -> bool {
         now.since(self.moved) >= IDLE_PLACE
@@ -47,7 +43,7 @@ impl ServingPlace {
 impl ViewServer {
     /// Returns true if there is no place for this joiner now.
     pub(crate) fn is_busy_for(&self, run: Run, address: SocketAddr, now: Time) -> bool {
-        let others = self.places.iter().filter(|(other, place)| **other != run && !place.is_over(now)).count();
+        let others = self.places.iter().filter(|(other, _)| **other != run).count();
         others >= MAX_VIEWS_SERVED && self.spare(run, address, now).is_none()
     }
 
@@ -67,10 +63,9 @@ impl ViewServer {
         if self.is_busy_for(run, address, now) {
             return false;
         }
-        if self.places.get(&run).is_some_and(|place| !place.is_over(now)) {
+        if self.places.contains_key(&run) {
             return true;
         }
-        self.places.retain(|_, place| !place.is_over(now));
         let same = self.places.iter().find(|(_, place)| place.address == address).map(|(run, _)| *run);
         let spare = if self.places.len() >= MAX_VIEWS_SERVED { self.spare(run, address, now) } else { same };
         spare.and_then(|spare| self.places.remove(&spare));

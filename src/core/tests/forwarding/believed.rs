@@ -99,7 +99,7 @@ fn a_question_fits_into_a_packet_to_an_address_that_is_not_proven() {
     net.command(LEARNER, add(&"n".repeat(63)));
     let sent = net.sent.take().expect("kept");
     assert_eq!(changes(&sent).len(), 1);
-    assert!(sent.iter().all(|(_, _, bytes)| bytes.len() <= MAX_UNPROVEN_BYTES));
+    assert!(sent.iter().all(|(_, _, bytes)| bytes.len() <= MIN_QUESTION_BYTES));
     net.run(FORWARD_TIMEOUT);
     let id = id(&"n".repeat(63));
     assert_eq!(replies(&net, LEARNER), [Err(CommandError::Electorate(ChangeError::NoMember { id }))]);

@@ -9,7 +9,7 @@ use crate::electing::{SECOND, cluster, leader};
 use crate::net::{Net, address, id, ms};
 use headcount_core::election::{ChangeError, Electorate, Unchanged};
 use headcount_core::limits::{
-    FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MAX_UNPROVEN_BYTES,
+    FORWARD_RETRY, FORWARD_TIMEOUT, MAX_ASKED_CHANGES, MAX_FORWARD_ASKS, MAX_FORWARDED_COMMANDS, MIN_QUESTION_BYTES,
 };
 use headcount_core::wire::{ChangeVoters, Header, Message, Nonce, Packet, PacketBuilder, VoterRequest, VotersChanged};
 use headcount_core::{Command, CommandError, DropReason, Input, Output, Profile, Reply, Run};

@@ -5,7 +5,7 @@ use super::electing::SECOND;
 use super::net::ms;
 use crate::counters::Carrier;
 use crate::io::{Input, Output};
-use crate::limits::{ANSWER_INTERVAL, MAX_UNPROVEN_BYTES, MIN_QUESTION_BYTES};
+use crate::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use crate::member::{Record, Status, Tags};
 use crate::packet::News;
 use crate::wire::{Header, Message, Nonce, PacketBuilder};
@@ -56,17 +56,17 @@ fn an_unproven_address_gets_no_larger_packets_however_much_there_is_to_tell_and_
     alone.told_of(0..1, Status::Up);
     let peer = member(0, Status::Up);
     let pushed = told_of_many(&mut alone, &peer, 100);
-    assert!((MAX_UNPROVEN_BYTES / 2..=MAX_UNPROVEN_BYTES).contains(&pushed), "{pushed} bytes pushed");
+    assert!((MIN_QUESTION_BYTES / 2..=MIN_QUESTION_BYTES).contains(&pushed), "{pushed} bytes pushed");
     told_of_many(&mut alone, &peer, 200);
     let answered = answer_to(&mut alone, &peer);
-    assert!((1..=MAX_UNPROVEN_BYTES).contains(&answered), "{answered} bytes answered");
+    assert!((1..=MIN_QUESTION_BYTES).contains(&answered), "{answered} bytes answered");
     // Once its address is proven, it is told all that there is to tell.
     prove(&mut alone, peer.run);
     let pushed = told_of_many(&mut alone, &peer, 300);
-    assert!(pushed > 2 * MAX_UNPROVEN_BYTES, "{pushed} bytes pushed");
+    assert!(pushed > 2 * MIN_QUESTION_BYTES, "{pushed} bytes pushed");
     told_of_many(&mut alone, &peer, 400);
     let answered = answer_to(&mut alone, &peer);
-    assert!(answered > 2 * MAX_UNPROVEN_BYTES, "{answered} bytes answered");
+    assert!(answered > 2 * MIN_QUESTION_BYTES, "{answered} bytes answered");
 }
 
 /// Has this member send something every two milliseconds for a second; returns the number of packets to it.
