@@ -5,8 +5,8 @@
 //! creation, and its place in the sequence of states. Three signs show that it is not the one that the voter wrote
 //! last:
 //!
-//! - Its time of creation differs from the one in it: `cp`, `rsync`, `tar` and backup programs create new files. A
-//!   state of a version that did not note this was created after it was modified, if its times were kept.
+//! - Its time of creation differs from the one in it: `cp`, `rsync`, `tar` and backup programs create new files. One
+//!   from a file system that does not know this was created after it was modified, if its times were kept.
 //! - The note in the lock file beside it names a later one (see `directory::note`).
 //! - It is marked as superseded (see `state`): each write of a state marks the former one, in place, if another hard
 //!   link leads to it. The mark goes wherever the link is put. A crash between the new state and the mark leaves the
@@ -16,11 +16,9 @@
 //! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
 //!
 //! Not recognised: a snapshot of the whole file system or machine; if the file system has no times of creation, a copy
-//! in a directory whose lock file names no later state; a copy of a state of format 7 or before that did not keep its
-//! times, or was made within [`SKEW`] of its last write; and a hard link to a state of a version that made no marks,
-//! which that version replaced later, away from its lock file; and a hard link to the state whose replacement a crash
-//! cut short between the new name and the mark, away from its lock file: the next start has lost sight of the former
-//! file.
+//! in a directory whose lock file names no later state; a copy from such a file system that did not keep its times, or
+//! was made within [`SKEW`] of its last write; and a hard link to the state whose replacement a crash cut short between
+//! the new name and the mark, away from its lock file: the next start has lost sight of the former file.
 //!
 //! Must not know: the rest of the file, or the response to a copy.
 
@@ -75,9 +73,9 @@ impl FileTime {
 /// The origin of a state file, as the file itself contains it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
-    /// Time of creation. `None` if the file system does not know it, and before format 8.
+    /// Time of creation. `None` if the file system does not know it.
     pub(super) created: Option<FileTime>,
-    /// The sequence number, higher than that of every state written in the directory before. 0 before format 11.
+    /// The sequence number, higher than that of every state written in the directory before.
     pub(super) sequence: u64,
 }
 

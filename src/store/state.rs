@@ -4,23 +4,15 @@
 //! "hcstate\n"  version u16  body length u32  XXH3-64 of the body u64  body (postcard: Saved)      integers little-endian
 //! ```
 //!
-//! | version | body |
-//! |---|---|
-//! | 1 | cluster, node, incarnation bound, addresses |
-//! | 2 | the same, and the ballot of a voter, if there is one |
-//! | 4 | the same; electorates name their root and the term at which they began |
-//! | 7 | the same; a ballot names the electorate that its node knows of |
-//! | 8 | the same, and the file's time of creation |
-//! | 11 | the same, and the place in the sequence of its directory's states |
-//!
-//! Of version 2 only files without a ballot are read. The versions 3, 5, 6, 9 and 10 do not exist: one flipped bit
-//! would turn them into another version.
+//! The body of version 11 is cluster, node, incarnation bound, addresses, the ballot of a voter if there is one, and the
+//! origin: the file's time of creation, and its place in the sequence of its directory's states. Versions 1, 2, 4, 7 and 8
+//! were written before the first release and are not read; the others do not exist.
 //!
 //! A state that was superseded while another hard link led to it begins with `hcstale` and a line feed (see
-//! [`SUPERSEDED`]); versions before 11 do not accept that as a state. It differs in two bits.
+//! [`SUPERSEDED`]). It differs in two bits.
 //!
 //! Invariant: for any bytes, [`decode`] returns a [`Saved`] that was once encoded, or the reason why not; it never
-//! guesses. A new field means a new version, and a new version reads the old ones.
+//! guesses. A new field means a new version, and a new version reads those of all releases.
 //!
 //! Must not know: files.
 
@@ -28,8 +20,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::origin::{FileTime, Mark, Origin};
-use crate::core::election::{Ballot, BallotV4};
+use super::origin::{Mark, Origin};
+use crate::core::election::Ballot;
 use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
@@ -69,72 +61,6 @@ pub(crate) struct Saved {
     pub(super) origin: Origin,
 }
 
-/// The body of version 1, and the beginning of that of version 2.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(Serialize))]
-struct SavedV1 {
-    cluster: NodeId,
-    node: NodeId,
-    incarnation_bound: u64,
-    addresses: Vec<SocketAddr>,
-}
-
-impl From<SavedV1> for Saved {
-    fn from(SavedV1 { cluster, node, incarnation_bound, addresses }: SavedV1) -> Self {
-        Self { cluster, node, incarnation_bound, addresses, ballot: None, origin: Origin::default() }
-    }
-}
-
-/// The body of version 4.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(Serialize))]
-struct SavedV4 {
-    cluster: NodeId,
-    node: NodeId,
-    incarnation_bound: u64,
-    addresses: Vec<SocketAddr>,
-    ballot: Option<BallotV4>,
-}
-
-impl SavedV4 {
-    fn upgraded(self) -> Option<Saved> {
-        let Self { cluster, node, incarnation_bound, addresses, ballot } = self;
-        let ballot = ballot.map(Ballot::try_from).transpose().ok()?;
-        Some(Saved { cluster, node, incarnation_bound, addresses, ballot, origin: Origin::default() })
-    }
-}
-
-/// The body of version 7.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(Serialize))]
-struct SavedV7 {
-    cluster: NodeId,
-    node: NodeId,
-    incarnation_bound: u64,
-    addresses: Vec<SocketAddr>,
-    ballot: Option<Ballot>,
-}
-
-impl From<SavedV7> for Saved {
-    fn from(SavedV7 { cluster, node, incarnation_bound, addresses, ballot }: SavedV7) -> Self {
-        Self { cluster, node, incarnation_bound, addresses, ballot, origin: Origin::default() }
-    }
-}
-
-/// The body of version 8.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(Serialize))]
-struct SavedV8 {
-    before: SavedV7,
-    created: Option<FileTime>,
-}
-
-impl From<SavedV8> for Saved {
-    fn from(SavedV8 { before, created }: SavedV8) -> Self {
-        Self { origin: Origin { created, sequence: 0 }, ..Self::from(before) }
-    }
-}
-
 /// The reason why bytes are no state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -148,12 +74,15 @@ pub enum BadState {
     /// Bytes have changed since they were written.
     #[error("it is damaged (its checksum or its contents are wrong)")]
     Damaged,
-    /// The state has a voter's ballot in the format of version 2.
+    /// The state was written before the first release.
     #[error(
-        "it holds the ballot of a voter as only versions before the first release wrote it: move the file away, and have \
-         this node voted out and in again"
+        "it was written before the first release (format {found}): move the file away, and have a node that is a voter voted \
+         out and in again"
     )]
-    OldBallot,
+    Old {
+        /// The format version found.
+        found: u16,
+    },
     /// The state was written by a newer program.
     #[error("it was written by a newer version (format {found}, this program knows {VERSION})")]
     Future {
@@ -186,8 +115,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let (version, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
     let version = u16::from_le_bytes(*version);
     match version {
-        1 | 2 | 4 | 7 | 8 | VERSION => {}
-        0 | 3 | 5 | 6 | 9 | 10 => return Err(BadState::Damaged),
+        VERSION => {}
+        found @ (1 | 2 | 4 | 7 | 8) => return Err(BadState::Old { found }),
+        0..VERSION => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }
     let (length, rest) = rest.split_first_chunk().ok_or(BadState::Truncated)?;
@@ -199,25 +129,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     if body.len() > length || xxhash_rust::xxh3::xxh3_64(body) != u64::from_le_bytes(*checksum) {
         return Err(BadState::Damaged);
     }
-    let saved = match version {
-        1 => read::<SavedV1>(body).map(Saved::from),
-        2 => return without_ballot(body),
-        4 => read::<SavedV4>(body).and_then(SavedV4::upgraded),
-        7 => read::<SavedV7>(body).map(Saved::from),
-        8 => read::<SavedV8>(body).map(Saved::from),
-        _ => read(body),
-    };
-    saved.filter(is_sensible).ok_or(BadState::Damaged)
-}
-
-/// Reads the body of version 2 of a node that is no voter.
-fn without_ballot(body: &[u8]) -> Result<Saved, BadState> {
-    let (before, ballot) = postcard::take_from_bytes::<SavedV1>(body).map_err(|_| BadState::Damaged)?;
-    match ballot {
-        [0] => Some(Saved::from(before)).filter(is_sensible).ok_or(BadState::Damaged),
-        [1, ..] => Err(BadState::OldBallot),
-        _ => Err(BadState::Damaged),
-    }
+    read(body).filter(is_sensible).ok_or(BadState::Damaged)
 }
 
 /// Reads a value that takes all of the bytes.

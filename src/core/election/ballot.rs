@@ -95,17 +95,6 @@ struct Saved {
     known: Option<Descent>,
 }
 
-/// A ballot as format 4 of the state file stores it.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct BallotV4 {
-    version: u64,
-    identity: Identity,
-    term: Term,
-    vote: Option<Identity>,
-    promise_ms: u64,
-    accepted: Option<SavedView>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedView {
     term: Term,
@@ -136,15 +125,6 @@ impl Serialize for Ballot {
 impl<'de> Deserialize<'de> for Ballot {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::try_from(Saved::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl TryFrom<BallotV4> for Ballot {
-    type Error = &'static str;
-
-    fn try_from(saved: BallotV4) -> Result<Self, Self::Error> {
-        let BallotV4 { version, identity, term, vote, promise_ms, accepted } = saved;
-        Self::try_from(Saved { version, identity, term, vote, promise_ms, accepted, known: None })
     }
 }
 

@@ -77,7 +77,6 @@ pub use crate::settings::claim_of;
 pub use crate::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use ballot::BallotV4;
 pub use electorate::{Descent, Electorate, Voter, VoterChange};
 pub use io::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};

@@ -8,8 +8,7 @@
 //! "hcnote1\n"  sequence u64  XXH3-64 of that u64      integers little-endian
 //! ```
 //!
-//! Anything else counts as no note: an empty file, as versions before state format 8 made it, or the eight bytes of a
-//! time that those of format 8 left.
+//! Anything else counts as no note.
 //!
 //! Must not know: when it is written.
 

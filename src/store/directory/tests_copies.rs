@@ -11,7 +11,7 @@ use super::{FileFacts, LOCK_FILE, MOVED_FILE, STATE_FILE};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::{Durable, NodeId};
 use crate::store::state::SUPERSEDED;
-use crate::store::state::tests::of_format_7;
+use crate::store::state::tests::without_origin;
 use crate::store::{Opened, Store, StoreError};
 
 /// Longer than any file system takes to let time pass.
@@ -266,18 +266,18 @@ fn what_is_known_of_the_newest_state_may_be_lost_with_the_power_whatever_the_clo
     let before = fs::read(place.data.join(LOCK_FILE)).expect("is there");
     place.votes(2);
     let nanos = birth(&place.state()).duration_since(SystemTime::UNIX_EPOCH).expect("after").as_nanos();
-    let of_an_earlier_version = (nanos as u64 + 3_600_000_000_000).to_le_bytes().to_vec();
-    for note in [before, of_an_earlier_version, Vec::new(), vec![0; 24], vec![0xff; 100]] {
+    let a_time = (nanos as u64 + 3_600_000_000_000).to_le_bytes().to_vec();
+    for note in [before, a_time, Vec::new(), vec![0; 24], vec![0xff; 100]] {
         fs::write(place.data.join(LOCK_FILE), note).expect("written");
         assert_eq!(starts(&place.data), 2);
     }
 }
 
 #[test]
-fn a_state_of_an_earlier_format_that_was_restored_with_its_times_is_refused() {
+fn a_state_that_says_nothing_of_its_creation_and_was_restored_with_its_times_is_refused() {
     let place = Place::new();
     let backup = place.fresh("backup").join(STATE_FILE);
-    fs::write(&backup, of_format_7(&voted(1))).expect("written");
+    fs::write(&backup, without_origin(&voted(1))).expect("written");
     let a_moment_ago = FileTimes::new().set_modified(SystemTime::now() - Duration::from_millis(300));
     File::options().write(true).open(&backup).and_then(|file| file.set_times(a_moment_ago)).expect("set");
     let fresh = place.fresh("data");
@@ -286,9 +286,9 @@ fn a_state_of_an_earlier_format_that_was_restored_with_its_times_is_refused() {
 }
 
 #[test]
-fn a_state_of_an_earlier_format_is_refused_where_a_newer_one_was_written_whatever_its_times() {
+fn a_state_without_a_number_is_refused_where_a_newer_one_was_written_whatever_its_times() {
     let place = Place::new();
-    let old = of_format_7(&voted(1));
+    let old = without_origin(&voted(1));
     fs::create_dir(&place.data).expect("created");
     fs::write(place.state(), &old).expect("written");
     assert_eq!(starts(&place.data), 1);
@@ -300,11 +300,11 @@ fn a_state_of_an_earlier_format_is_refused_where_a_newer_one_was_written_whateve
 }
 
 #[test]
-fn a_state_of_an_earlier_format_that_stayed_where_it_was_is_taken() {
+fn a_state_that_says_nothing_of_its_creation_and_stayed_where_it_was_is_taken() {
     let place = Place::new();
     fs::create_dir(&place.data).expect("created");
     fs::write(place.data.join(LOCK_FILE), "").expect("written");
-    fs::write(place.state(), of_format_7(&voted(1))).expect("written");
+    fs::write(place.state(), without_origin(&voted(1))).expect("written");
     fs::set_permissions(place.state(), Permissions::from_mode(0o600)).expect("set");
     let later = FileTimes::new().set_modified(SystemTime::now() + Duration::from_secs(3_600));
     File::options().write(true).open(place.state()).and_then(|file| file.set_times(later)).expect("set");

@@ -20,13 +20,15 @@ pub(crate) fn saved(addresses: usize) -> Saved {
     }
 }
 
-/// Returns the bytes that a version with format 7 wrote for this state, in a cluster and at a node of the name `a`.
+/// Returns the bytes of this state, in a cluster and at a node of the name `a`, if the file system knew no times of creation
+/// and the directory no states before.
 #[cfg(target_os = "linux")]
-pub(crate) fn of_format_7(durable: &crate::core::Durable) -> Vec<u8> {
-    let name = NodeId::new("a").expect("a name");
+pub(crate) fn without_origin(durable: &crate::core::Durable) -> Vec<u8> {
     let crate::core::Durable { incarnation_bound, addresses, ballot } = durable.clone();
-    let saved = SavedV7 { cluster: name.clone(), node: name, incarnation_bound, addresses, ballot };
-    framed(7, &postcard::to_allocvec(&saved).expect("encodes")).expect("framed")
+    let name = NodeId::new("a").expect("a name");
+    let saved =
+        Saved { cluster: name.clone(), node: name, incarnation_bound, addresses, ballot, origin: Origin::default() };
+    encode(&saved).expect("encodes")
 }
 
 /// Returns the state of a voter that has accepted a view of this many members with the longest names.
@@ -66,34 +68,13 @@ fn a_ballot_whose_bytes_are_not_what_was_written_is_refused() {
 }
 
 #[test]
-fn the_format_before_ballots_is_read_and_what_comes_after_it_is_not_guessed() {
-    let Saved { cluster, node, incarnation_bound, addresses, .. } = saved(3);
-    let body = postcard::to_allocvec(&SavedV1 { cluster, node, incarnation_bound, addresses }).expect("encodes");
-    assert_eq!(decode(&framed(1, &body).expect("framed")), Ok(saved(3)));
-    assert_eq!(decode(&framed(2, &body).expect("framed")), Err(BadState::Damaged), "no ballot and no sign of none");
-    let newer = [body.as_slice(), &[0]].concat();
-    assert_eq!(decode(&framed(1, &newer).expect("framed")), Err(BadState::Damaged), "more than there was");
-    assert_eq!(decode(&framed(2, &newer).expect("framed")), Ok(saved(3)));
-    let voter = [body.as_slice(), &[1, 9, 9]].concat();
-    assert_eq!(decode(&framed(2, &voter).expect("framed")), Err(BadState::OldBallot));
-    assert_eq!(decode(&framed(2, &[newer, vec![0]].concat()).expect("framed")), Err(BadState::Damaged));
-}
-
-#[test]
-fn ballots_of_the_formats_before_are_read_and_know_of_no_other_electorate_and_no_origin() {
-    let now = voters(3);
-    let body = encode(&now).expect("encodes")[HEADER_BYTES..].to_vec();
-    // Fields added later are at the end, and empty.
-    let (before, later) = body.split_at(body.len() - 3);
-    assert_eq!(later, [0, 0, 0]);
-    assert!(decode(&framed(4, before).expect("framed")) == Ok(now.clone()));
-    assert!(decode(&framed(7, &body[..body.len() - 2]).expect("framed")) == Ok(now.clone()));
-    assert!(decode(&framed(8, &body[..body.len() - 1]).expect("framed")) == Ok(now));
-    for (version, body) in [(4, &body[..body.len() - 2]), (7, &body[..body.len() - 1]), (8, &body)] {
-        assert_eq!(decode(&framed(version, body).expect("framed")), Err(BadState::Damaged), "more than there was");
+fn a_format_of_before_the_first_release_is_named_and_more_or_less_than_a_state_is_damaged() {
+    let body = encode(&voters(3)).expect("encodes")[HEADER_BYTES..].to_vec();
+    for found in [1, 2, 4, 7, 8] {
+        assert_eq!(decode(&framed(found, &body).expect("framed")), Err(BadState::Old { found }));
     }
-    for (version, body) in [(7, before), (8, &body[..body.len() - 2]), (VERSION, &body[..body.len() - 1])] {
-        assert_eq!(decode(&framed(version, body).expect("framed")), Err(BadState::Damaged), "less than there is");
+    for body in [&body[..body.len() - 1], &[body.as_slice(), &[0]].concat()] {
+        assert_eq!(decode(&framed(VERSION, body).expect("framed")), Err(BadState::Damaged));
     }
 }
 
@@ -162,21 +143,15 @@ fn golden_bytes() {
     let body = *b"\x01c\x01a\x80\xd0\x95\xff\xbc\x31\x01\x00\x0a\x00\x00\x00\xcd\x37\x00\x00\x00";
     assert_eq!(bytes[..14], *b"hcstate\n\x0b\x00\x15\x00\x00\x00");
     assert_eq!(bytes[22..], body);
-    let before = [b"hcstate\n\x01\x00\x12\x00\x00\x00\xa7\x27\x66\x57\x4a\x21\x69\x64", &body[..18]].concat();
-    assert_eq!(decode(&before), Ok(saved(1)));
 }
 
 #[test]
-fn a_superseded_state_of_any_version_is_read_and_known_for_one() {
-    let now = encode(&saved(1)).expect("encodes");
-    let body = &now[HEADER_BYTES..];
-    for (version, later) in [(1, 3), (2, 2), (4, 2), (7, 2), (8, 1), (VERSION, 0)] {
-        let mut bytes = framed(version, &body[..body.len() - later]).expect("framed");
-        assert!(!is_superseded(&bytes));
-        bytes[SUPERSEDED.offset as usize] = SUPERSEDED.byte;
-        assert!(is_superseded(&bytes), "version {version}");
-        assert_eq!(decode(&bytes), Ok(saved(1)), "version {version}");
-    }
+fn a_superseded_state_is_read_and_known_for_one() {
+    let mut bytes = encode(&saved(1)).expect("encodes");
+    assert!(!is_superseded(&bytes));
+    bytes[SUPERSEDED.offset as usize] = SUPERSEDED.byte;
+    assert!(is_superseded(&bytes));
+    assert_eq!(decode(&bytes), Ok(saved(1)));
 }
 
 proptest! {
