@@ -21,13 +21,9 @@ use std::net::SocketAddr;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::context::Context;
-use crate::counters::DropReason;
-use crate::io::Output;
-use crate::member::Run;
 use bootstrap::BootstrapLinks;
 use fallback::Fallbacks;
-use links::{Action, Links};
+use links::Links;
 use unproven::UnprovenLinks;
 
 /// All connections of this node, and the ways around what does not pass.
@@ -56,28 +52,5 @@ impl Paths {
     /// Returns the random number by which a pause is spread: at least 0 and below 1.
     pub(crate) fn random_share(&mut self) -> f64 {
         self.rng.random()
-    }
-
-    /// Finds out whether anybody listens at a joiner's address.
-    pub(crate) fn visit(&mut self, cx: &mut Context, run: Run, to: SocketAddr) {
-        let actions = self.links.visit(run, to);
-        Self::act_on_visit(cx, actions);
-    }
-
-    /// Ends a visit: nothing is to be found out about the joiner any more.
-    pub(crate) fn end_visit(&mut self, cx: &mut Context, run: Run) {
-        let actions = self.links.end_visit(run);
-        Self::act_on_visit(cx, actions);
-    }
-
-    fn act_on_visit(cx: &mut Context, actions: Vec<Action>) {
-        for action in actions {
-            match action {
-                Action::Open(link, to) => cx.output(Output::OpenLink { link, to }),
-                Action::Close(link) => cx.output(Output::CloseLink { link }),
-                Action::Full => cx.counters.drop(DropReason::TableFull),
-                other => debug_assert!(false, "no action of a visit: {other:?}"),
-            }
-        }
     }
 }

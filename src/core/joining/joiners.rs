@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - A joiner is listed as joining; it is neither hashed, gossiped nor synced.
-//! - There are at most [`MAX_JOINERS`], of which the longest idle one gives way; one that is silent for its down timeout is
-//!   dropped, and one whose port also refuses connections at once.
+//! - There are at most [`MAX_JOINERS`], of which the longest idle one gives way; one that is silent for the down timeout is
+//!   dropped.
 //! - Joiners that ask before this node is Up itself wait: as many, and the one gives way that asked least lately.
 //!
 //! Must not know: who is admitted.
@@ -17,8 +17,7 @@ use super::sponsor::Sponsor;
 use crate::context::Context;
 use crate::io::{Notice, Output};
 use crate::limits::{
-    JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_REFUSALS, JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_ASKERS,
-    MAX_JOINERS, REACH_PATIENCE,
+    JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_SILENCE, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
 };
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
 use crate::packet::Newcomer;
@@ -50,8 +49,6 @@ struct Held {
     heard: Time,
     /// Time at which it was first admitted.
     since: Time,
-    /// The number of times that its port refused a connection since it was heard last.
-    refusals: u8,
     /// True if it was reported as joining: its name is not listed in any other way.
     is_listed: bool,
 }
@@ -229,19 +226,18 @@ impl Sponsor {
         }
         cx.timers.set_by(Timer::Joiner(record.run), cx.now + JOINER_SILENCE);
         let Newcomer { from, heard_from, .. } = *newcomer;
-        let joiner = Held { from, heard_from, heard: cx.now, since, refusals: 0, is_listed, record };
+        let joiner = Held { from, heard_from, heard: cx.now, since, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
     }
 
     /// Notes that a joiner of ours pulls, and so is alive.
     pub(crate) fn heard_joiner(&mut self, now: Time, run: Run) {
         if let Some(joiner) = self.joiners.held.get_mut(&run) {
-            (joiner.heard, joiner.refusals) = (now, 0);
+            joiner.heard = now;
         }
     }
 
-    /// Judges a joiner: drops it after the down timeout, and connects to its port if it was silent for a shorter time;
-    /// a joiner is busy, and is Up soon.
+    /// Drops a joiner that has been silent for the down timeout.
     pub(crate) fn judge_joiner(&mut self, out: &mut Outbox<'_>, run: Run) {
         let Some(joiner) = self.joiners.held.get(&run) else { return };
         // By our own down timeout: a joiner's may be anything, and places are few.
@@ -251,26 +247,11 @@ impl Sponsor {
             self.name_stuck_joiner(out.cx, out.view.me(), &record);
             return self.drop_joiner(out, run);
         }
-        let (look_at, address) = (joiner.heard + JOINER_SILENCE, joiner.record.address);
+        let look_at = joiner.heard + JOINER_SILENCE;
         if look_at > out.cx.now {
             return out.cx.timers.set(Timer::Joiner(run), deadline.min(look_at));
         }
         out.cx.timers.set(Timer::Joiner(run), deadline.min(out.cx.now + JOINER_SILENCE));
-        out.paths.visit(out.cx, run, address);
-    }
-
-    /// Notes that a silent joiner's port refused a connection; the last of so many refusals drops it. A live one behind
-    /// a firewall that refuses will ask again.
-    pub(crate) fn joiner_refused(&mut self, out: &mut Outbox<'_>, run: Run) {
-        let Some(joiner) = self.joiners.held.get_mut(&run) else { return };
-        if out.cx.now.since(joiner.heard) < JOINER_SILENCE {
-            return;
-        }
-        joiner.refusals += 1;
-        if joiner.refusals >= JOINER_REFUSALS {
-            return self.drop_joiner(out, run);
-        }
-        out.cx.timers.set(Timer::Joiner(run), out.cx.now + JOINER_REVIEW);
     }
 
     /// Removes a listed joiner of this name from the listing; returns true if there was one.
@@ -293,7 +274,6 @@ impl Sponsor {
 
     pub(crate) fn drop_joiner(&mut self, out: &mut Outbox<'_>, run: Run) {
         out.cx.timers.cancel(Timer::Joiner(run));
-        out.paths.end_visit(out.cx, run);
         if let Some(joiner) = self.joiners.held.remove(&run)
             && joiner.is_listed
         {

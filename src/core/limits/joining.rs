@@ -24,12 +24,8 @@ pub const MAX_REMEMBERED_ADDRESSES: usize = 256;
 pub const PAGES_IN_FLIGHT: u8 = 8;
 /// The number of times that a page is asked for again before another sponsor is tried.
 pub const MAX_PULL_RETRIES: u8 = 10;
-/// The silence after which a sponsor connects to a joiner's port, which refuses the connection if the process is gone.
+/// The time after which it is looked whether a silent joiner is to be dropped.
 pub const JOINER_SILENCE: Duration = Duration::from_millis(400);
-/// The number of refusals after which such a joiner is dropped.
-pub const JOINER_REFUSALS: u8 = 2;
-/// The time between two such connections.
-pub const JOINER_REVIEW: Duration = Duration::from_millis(150);
 /// The least time between a seed's first try to join and its founding of a cluster.
 pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 /// The time for which a node that takes part in elections, and knows of no electorate, waits beyond that: whoever knows of one

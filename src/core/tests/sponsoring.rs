@@ -7,9 +7,9 @@ use super::alone::{Alone, TELLER, member};
 use super::hostile::packet;
 use super::net::{Net, address, ms};
 use super::speaker::update;
-use headcount_core::limits::{JOINER_REVIEW, JOINER_SILENCE, MAX_JOIN_WAIT};
+use headcount_core::limits::MAX_JOIN_WAIT;
 use headcount_core::wire::{Message, Nonce, Packet};
-use headcount_core::{DropReason, Input, LinkEvent, LinkId, Output, Record, Run, Status, Timing};
+use headcount_core::{DropReason, Input, Output, Record, Run, Status, Timing};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A host where no member is.
@@ -82,76 +82,6 @@ fn a_joiner_that_is_silent_for_a_down_timeout_gives_its_place_up() {
     assert_eq!(listed(&alone), 1);
     alone.pass(ms(1));
     assert_eq!(listed(&alone), 0);
-}
-
-/// Lets time pass, in which a sponsor looks at a joiner's port; returns the last link that it opens there.
-fn looks_at(alone: &mut Alone, joiner: &Record, within: Duration) -> LinkId {
-    let until = alone.now + within;
-    let mut link = None;
-    while let Some(deadline) = alone.core.next_deadline().filter(|deadline| *deadline <= until) {
-        alone.now = alone.now.max(deadline);
-        alone.core.handle(alone.now, Input::Tick);
-        link = alone
-            .outputs()
-            .iter()
-            .find_map(|output| match output {
-                Output::OpenLink { link, to } if *to == joiner.address => Some(*link),
-                _ => None,
-            })
-            .or(link);
-    }
-    link.expect("its port is looked at")
-}
-
-/// Has the port refuse that link; returns the number of joiners after that.
-fn refuses(alone: &mut Alone, link: LinkId) -> usize {
-    alone.core.handle(alone.now, Input::Link { link, event: LinkEvent::Refused });
-    alone.outputs();
-    alone.core.counts()[Status::Joining.index()]
-}
-
-/// Has a joiner say something to its sponsor.
-fn pulls(alone: &mut Alone, joiner: &Record) {
-    alone.hand_in(joiner.address, joiner.run, |packet| {
-        packet.push(&Message::Pull { after: None, pages: 8 });
-    });
-}
-
-#[test]
-fn one_refused_connection_does_not_drop_a_silent_joiner_and_the_second_does() {
-    let mut alone = Alone::with_teller();
-    let joiner = member(1, Status::Joining);
-    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
-    for (nth, pause) in [JOINER_SILENCE, JOINER_REVIEW].into_iter().enumerate() {
-        let link = looks_at(&mut alone, &joiner, pause);
-        assert_eq!(refuses(&mut alone, link), 1 - nth, "refused {} times", nth + 1);
-    }
-}
-
-#[test]
-fn refused_connections_to_a_joiner_that_was_heard_between_them_do_not_drop_it() {
-    let mut alone = Alone::with_teller();
-    let joiner = member(1, Status::Joining);
-    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
-    for nth in 0..5 {
-        let link = looks_at(&mut alone, &joiner, JOINER_SILENCE);
-        assert_eq!(refuses(&mut alone, link), 1, "refused {} times", nth + 1);
-        pulls(&mut alone, &joiner);
-    }
-}
-
-#[test]
-fn a_refused_connection_to_a_joiner_that_was_heard_meanwhile_does_not_count() {
-    let mut alone = Alone::with_teller();
-    let joiner = member(1, Status::Joining);
-    assert!(matches!(alone.joins(&joiner)[..], [Message::Welcome { .. }]));
-    let link = looks_at(&mut alone, &joiner, JOINER_SILENCE);
-    pulls(&mut alone, &joiner);
-    assert_eq!(refuses(&mut alone, link), 1, "it was heard");
-    for (nth, pause) in [JOINER_SILENCE, JOINER_REVIEW].into_iter().enumerate() {
-        let link = looks_at(&mut alone, &joiner, pause);
-        assert_eq!(refuses(&mut alone, link), 1 - nth, "refused {} times in silence", nth + 1);
-    }
 }
 
 #[test]

@@ -35,9 +35,6 @@ use crate::wire::{Header, Message, Messages, PacketBuilder, Read, read};
 impl Core {
     /// Hands an event of a link to the part that it concerns.
     pub(crate) fn link_event(&mut self, link: LinkId, event: LinkEvent<'_>) {
-        if let Some(visited) = self.paths.links.visited_by(link) {
-            return self.visited(visited, event);
-        }
         if let Some(address) = self.paths.bootstrap.address_of(link) {
             return self.on_bootstrap_event(link, address, event);
         }
@@ -338,9 +335,6 @@ impl Core {
         for run in self.paths.links.members() {
             self.drop_link(run);
         }
-        for link in self.paths.links.end_visits() {
-            self.cx.output(Output::CloseLink { link });
-        }
         self.paths.dismiss_all_unproven(&mut self.cx);
     }
 
@@ -395,22 +389,6 @@ impl Core {
         let (run, address) = (record.run, record.address);
         let actions = self.paths.links.silent(self.cx.now, run, address, since, patience);
         self.act_on_link(run, actions);
-    }
-}
-
-/// Visits: connections that only find out whether anybody listens at a joiner's address.
-impl Core {
-    pub(crate) fn visited(&mut self, run: Run, event: LinkEvent<'_>) {
-        match event {
-            LinkEvent::Connected => self.paths.end_visit(&mut self.cx, run),
-            LinkEvent::Frame { .. } => {}
-            LinkEvent::Refused | LinkEvent::Unreachable | LinkEvent::Closed | LinkEvent::Unopened(_) => {
-                self.paths.links.visit_over(run);
-                if event == LinkEvent::Refused {
-                    self.sponsor.joiner_refused(&mut outbox!(self), run);
-                }
-            }
-        }
     }
 }
 

@@ -88,11 +88,6 @@ impl Links {
         self.table.run_of(link)
     }
 
-    /// Returns the joiner that a visit is to.
-    pub(crate) fn visited_by(&self, link: LinkId) -> Option<Run> {
-        self.table.visited_by(link)
-    }
-
     /// Returns all members to which there is a link, or was one and another may be planned.
     pub(crate) fn members(&self) -> Vec<Run> {
         self.table.members().collect()
@@ -327,31 +322,5 @@ impl Links {
         let mut actions = vec![Action::Part(link, Parting::Over), Action::Silent];
         actions.append(&mut self.dial(run, to));
         actions
-    }
-}
-
-/// Visits: connections that only find out whether anybody listens at a joiner's address.
-impl Links {
-    /// Begins a visit, in place of an earlier one.
-    pub(crate) fn visit(&mut self, run: Run, to: SocketAddr) -> Vec<Action> {
-        let mut actions = self.end_visit(run);
-        let next = if self.table.is_full() { Action::Full } else { Action::Open(self.table.visit(run), to) };
-        actions.push(next);
-        actions
-    }
-
-    /// Ends a visit, if there is one: nothing is to be found out about the joiner any more.
-    pub(crate) fn end_visit(&mut self, run: Run) -> Vec<Action> {
-        self.table.end_visit(run).map(Action::Close).into_iter().collect()
-    }
-
-    /// Forgets all visits, as this node stops; returns the connections, which are to be closed.
-    pub(crate) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
-        self.table.end_visits()
-    }
-
-    /// Takes note that a visit's connection is over.
-    pub(crate) fn visit_over(&mut self, run: Run) {
-        self.table.end_visit(run);
     }
 }

@@ -8,8 +8,7 @@
 //! what the other machines wish, each with what has to be known of the member at that moment; output are actions, which
 //! `wiring::linking` carries out in order. The machine's page shows its states; its tests need no core.
 //!
-//! Owns: the links to members, and visits to joiners, by number; which of two stays; when the next one is tried. Nobody
-//! else writes any of it.
+//! Owns: the links to members, by number; which of two stays; when the next one is tried. Nobody else writes any of it.
 //!
 //! Invariants:
 //! - Whoever ends a link on purpose says so before ([`Message::Unlink`]), so that the other end suspects nothing.
@@ -25,7 +24,7 @@
 //! |---|---|
 //! | **the machine**: inputs, and which of two links stays | `machine` |
 //! | actions, and scenes that come with inputs | `io` |
-//! | its table: states and the numbers of links and visits, with asserted invariants | `table` |
+//! | its table: states and the numbers of links, with asserted invariants | `table` |
 //! | its pauses: how long before which step, and how far spread | `pause` |
 //!
 //! Must not know: what a broken link means (see `detection`), or what is said over one.

@@ -1,10 +1,9 @@
-//! The table of links: the one to each member and its state, visits, and the numbers of them all.
+//! The table of links: the one to each member and its state, and the numbers of them all.
 //!
 //! Invariants, asserted after every change:
 //! - A link that is opened, greeted or in use is found by its number, and by the run of its member; no other link is.
 //! - A state is followed only by those that [`State::may_become`] names.
-//! - At most [`MAX_LINKS`] stand or were asked for, visits included.
-//! - At most one visit per joiner.
+//! - At most [`MAX_LINKS`] stand or were asked for.
 //!
 //! Must not know: when a link is wanted.
 
@@ -16,12 +15,11 @@ use crate::limits::MAX_LINKS;
 use crate::member::Run;
 use crate::time::Time;
 
-/// Links by the member's run, visits by the joiner's, and the runs by number.
+/// Links by the member's run, and the runs by number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
     links: BTreeMap<Run, Link>,
     runs: BTreeMap<LinkId, Run>,
-    visits: BTreeMap<LinkId, Run>,
     last: u64,
 }
 
@@ -120,11 +118,6 @@ impl Table {
         self.runs.get(&link).copied()
     }
 
-    /// Returns the joiner that a visit is to.
-    pub(super) fn visited_by(&self, link: LinkId) -> Option<Run> {
-        self.visits.get(&link).copied()
-    }
-
     /// Returns all members of which a link is kept, or was.
     pub(super) fn members(&self) -> impl Iterator<Item = Run> {
         self.links.keys().copied()
@@ -142,12 +135,7 @@ impl Table {
 
     /// Returns true if no other connection may be asked for.
     pub(super) fn is_full(&self) -> bool {
-        self.connections() >= MAX_LINKS
-    }
-
-    /// Returns the number of connections that stand or were asked for, visits included.
-    fn connections(&self) -> usize {
-        self.runs.len() + self.visits.len()
+        self.runs.len() >= MAX_LINKS
     }
 }
 
@@ -221,26 +209,6 @@ impl Table {
         link
     }
 
-    /// Begins a visit to a joiner, under a number of its own.
-    pub(super) fn visit(&mut self, run: Run) -> LinkId {
-        let link = self.next_number();
-        self.visits.insert(link, run);
-        self.check();
-        link
-    }
-
-    /// Forgets the visit to a joiner; returns its connection, if there was one.
-    pub(super) fn end_visit(&mut self, run: Run) -> Option<LinkId> {
-        let link = self.visits.iter().find(|(_, visited)| **visited == run).map(|(link, _)| *link)?;
-        self.visits.remove(&link);
-        Some(link)
-    }
-
-    /// Forgets all visits; returns their connections.
-    pub(super) fn end_visits(&mut self) -> impl Iterator<Item = LinkId> + use<> {
-        std::mem::take(&mut self.visits).into_keys()
-    }
-
     /// Asserts the invariants in debug builds.
     fn check(&self) {
         if cfg!(debug_assertions) {
@@ -251,9 +219,7 @@ impl Table {
                 assert_eq!(self.runs.get(&link), Some(&run), "a link is found by its number");
             }
             assert_eq!(number, self.runs.len(), "no other link is found by a number");
-            assert!(self.connections() <= MAX_LINKS, "{} connections", self.connections());
-            let visited: std::collections::BTreeSet<&Run> = self.visits.values().collect();
-            assert_eq!(visited.len(), self.visits.len(), "one visit per joiner");
+            assert!(self.runs.len() <= MAX_LINKS, "{} connections", self.runs.len());
         }
     }
 }

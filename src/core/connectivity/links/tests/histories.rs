@@ -65,8 +65,6 @@ impl World {
                 assert_eq!(actions.contains(&Action::Welcome(link)), links.open(run) == Some(link));
                 actions
             }
-            (17, _) => links.visit(run, address(run)),
-            (18, _) => links.end_visit(run),
             _ => Vec::new(),
         };
         self.act(run, &actions);
@@ -74,8 +72,7 @@ impl World {
 
     fn check(&self) {
         for link in &self.alive {
-            let (run, joiner) = (self.links.run_of(*link), self.links.visited_by(*link));
-            assert!(run.is_some() != joiner.is_some(), "{link:?} is a member's or a visit, and not forgotten");
+            assert!(self.links.run_of(*link).is_some(), "{link:?} is a member's, and not forgotten");
         }
         for run in self.links.members() {
             let is_on_its_way = !self.links.is_idle(run) && self.links.open(run).is_none();
@@ -89,7 +86,7 @@ proptest! {
 
     #[test]
     fn every_connection_ends_once_and_every_attempt_has_a_deadline(
-        steps in prop::collection::vec((0..5u64, 0..19u8, 0..4u8, any::<bool>()), 0..300),
+        steps in prop::collection::vec((0..5u64, 0..18u8, 0..4u8, any::<bool>()), 0..300),
     ) {
         let mut world = World::default();
         for (second, (run, kind, wish, is_ours)) in steps.into_iter().enumerate() {
@@ -98,9 +95,8 @@ proptest! {
             world.check();
         }
         for run in (0..5).map(Run) {
-            let (forgotten, visited) = (world.links.forget(run), world.links.end_visit(run));
+            let forgotten = world.links.forget(run);
             world.act(run, &forgotten);
-            world.act(run, &visited);
         }
         prop_assert!(world.alive.is_empty() && world.links.size() == 0, "{:?}", world);
     }
