@@ -81,41 +81,38 @@ impl Core {
             self.joiner.met_myself(&mut outbox!(self), &mut self.reunion, sender.from, inbox);
             return Ok(false);
         }
-        match sender.kind {
-            SenderKind::Member(slot) => {
-                let arrived = self.arrived_at();
-                if sender.way == Way::Datagrams {
-                    self.view.peer_mut(slot).heard_by_datagram(arrived);
-                    if self.paths.fallbacks.is_any() {
-                        // The later copy of a frame counts, too.
-                        self.paths.end_fallback(&mut self.cx, &self.view, slot);
-                    }
+        if let SenderKind::Member(slot) = sender.kind {
+            let arrived = self.arrived_at();
+            if sender.way == Way::Datagrams {
+                self.view.peer_mut(slot).heard_by_datagram(arrived);
+                if self.paths.fallbacks.is_any() {
+                    // The later copy of a frame counts, too.
+                    self.paths.end_fallback(&mut self.cx, &self.view, slot);
                 }
-                let novelty = self.view.entry(slot).peer.judge(header.sequence);
-                if novelty != Novelty::Seen {
-                    inbox.read(&self.view, messages)?;
-                }
-                if !novelty.is_new() {
-                    // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
-                    if novelty == Novelty::Seen || !brings_proof(&self.out(), slot, inbox) {
-                        self.cx.counters.drop(DropReason::Duplicate);
-                        return Ok(false);
-                    }
-                    self.view.peer_mut(slot).count_from(header.sequence);
-                }
-                let peer = self.view.peer_mut(slot);
-                peer.receive(arrived, header.sequence, header.fingerprint);
-                if sender.way == Way::Datagrams {
-                    // The first packet of all began the session just now.
-                    peer.heard_by_datagram(arrived);
-                }
-                self.sign_of_life(slot, arrived);
             }
-            _ => {
+            let novelty = self.view.entry(slot).peer.judge(header.sequence);
+            if novelty != Novelty::Seen {
                 inbox.read(&self.view, messages)?;
-                if sender.way == Way::Unbound && inbox.keep_unbound() {
-                    self.cx.counters.drop(DropReason::Unread);
+            }
+            if !novelty.is_new() {
+                // A garbled number may have put all that follow it behind: an answer to a question of ours mends that.
+                if novelty == Novelty::Seen || !brings_proof(&self.out(), slot, inbox) {
+                    self.cx.counters.drop(DropReason::Duplicate);
+                    return Ok(false);
                 }
+                self.view.peer_mut(slot).count_from(header.sequence);
+            }
+            let peer = self.view.peer_mut(slot);
+            peer.receive(arrived, header.sequence, header.fingerprint);
+            if sender.way == Way::Datagrams {
+                // The first packet of all began the session just now.
+                peer.heard_by_datagram(arrived);
+            }
+            self.sign_of_life(slot, arrived);
+        } else {
+            inbox.read(&self.view, messages)?;
+            if sender.way == Way::Unbound && inbox.keep_unbound() {
+                self.cx.counters.drop(DropReason::Unread);
             }
         }
         Ok(true)
