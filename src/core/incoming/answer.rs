@@ -94,6 +94,9 @@ impl Answer {
                 | Message::Election(_)
                 | Message::WantView(_)
                 | Message::ChangeVoters(_)
+                | Message::HaveBroadcasts(_)
+                | Message::IAm { .. }
+                | Message::ReachMe { .. }
         ) {
             return false;
         }
