@@ -8,7 +8,8 @@
 //!    at each of `k` observers. Of heartbeats, `m = ⌊suspect_timeout / s⌋`; of rounds, in which each has another place every
 //!    time, half a packet less than `suspect_timeout / s`.
 //! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
-//! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`.
+//! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`. Then
+//!    those that have not answered are asked eight times more; of these the model has one: `q^8`.
 //!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the
 //!    accuser are lost, too, and none of the `k` observers gets it through to the subject that it is accused.
 //! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more.
@@ -53,6 +54,8 @@ const LEAST_SIGNS: u32 = 2;
 const MOST_SIGNS: u32 = 24;
 /// Number of round trips that a probe may take: with jitter, and a little time to answer.
 const PROBE_ROUND_TRIPS: f64 = 1.25;
+/// Number of questions to a witness that has not answered when the suspect timeout is over.
+const LAST_QUESTIONS: f64 = 8.0;
 /// Number of probes that fit into a suspect timeout, by the rule of [`Settings::check`].
 const PROBES_PER_TIMEOUT: u32 = 15;
 
@@ -276,12 +279,12 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
     let witnesses = observers - 1.0;
-    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0);
+    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0) + LAST_QUESTIONS;
     let silences = MONTH.as_secs_f64() / sign_every * (1.0 - loss) * loss.powf(signs(settings.suspect_timeout));
     let suspicions = observers
         * silences
         * round_trip_fails.powi(3)
-        * if questions > 0.0 { round_trip_fails.powf(questions) } else { 1.0 };
+        * if witnesses > 0.0 { round_trip_fails.powf(questions) } else { 1.0 };
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
