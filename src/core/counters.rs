@@ -45,7 +45,7 @@ pub enum DropReason {
     /// In a member's name by a way that is not known to lead to it: a connection while its address is not proven, a datagram
     /// that is bound to nobody.
     Claimed,
-    /// What needs a receiver, in a sealed packet that is bound to none.
+    /// A message that needs a receiver, in a sealed packet that is bound to none.
     Unread,
     /// An accusation of a member that has refuted such ones again and again, or news of a leader that cannot be true.
     Implausible,
