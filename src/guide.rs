@@ -25,6 +25,7 @@ use crate::{http, journal, seal};
 use headcount_campaign::invariants::Invariant;
 
 const GUIDE: &str = include_str!("operations.md");
+const METRICS: &str = include_str!("metrics_reference.md");
 const REQUIREMENTS: &str = include_str!("requirements.md");
 
 /// Writes a number as the guide does.
@@ -182,7 +183,7 @@ fn is_there(word: &str) -> bool {
         return files.into_iter().any(|file| fs::read_to_string(file).is_ok_and(is_in));
     }
     let quoted = format!("`{}`", word.strip_suffix("_total").unwrap_or(word));
-    [GUIDE, include_str!("http_reference.md")].iter().any(|page| page.contains(&quoted))
+    [GUIDE, METRICS, include_str!("http_reference.md")].iter().any(|page| page.contains(&quoted))
         || keys().any(|key| key.name() == word)
         || Invariant::ALL.iter().any(|promise| format!("{promise:?}") == word)
         || [include_str!("../Cargo.toml"), include_str!("core/Cargo.toml"), include_str!("seal/Cargo.toml")]

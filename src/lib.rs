@@ -111,6 +111,12 @@ pub mod glossary {}
 #[doc = include_str!("operations.md")]
 pub mod operations {}
 
+#[doc = include_str!("metrics_reference.md")]
+pub mod metrics_reference {}
+
+#[doc = include_str!("log_reference.md")]
+pub mod log_reference {}
+
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}
 

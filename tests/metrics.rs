@@ -1,5 +1,5 @@
-//! Metrics of real agents: what they say of a cluster, that Prometheus' own tools take them, and that the operations
-//! guide and the files for deployment name those that there are.
+//! Metrics of real agents: what they say of a cluster, that Prometheus' own tools take them, and that the
+//! reference, the operations guide and the files for deployment name those that there are.
 #![cfg(feature = "agent")]
 
 mod support;
@@ -84,23 +84,22 @@ fn named(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_operations_guide_names_every_metric_and_no_other() {
+fn the_reference_names_every_metric_and_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
-    let guide = include_str!("../src/operations.md");
-    let tables = guide.split_once("## Metrics").and_then(|(_, rest)| rest.split_once("## The log"));
-    let rows = tables.expect("the section").0.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    let page = include_str!("../src/metrics_reference.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
     let told = named(&rows.collect::<Vec<_>>().join("\n"));
     let served = served(folder.path());
-    assert_eq!(served.difference(&told).collect::<Vec<_>>(), Vec::<&String>::new(), "not in the guide");
-    assert_eq!(told.difference(&served).collect::<Vec<_>>(), Vec::<&String>::new(), "in the guide, and not served");
+    assert_eq!(served.difference(&told).collect::<Vec<_>>(), Vec::<&String>::new(), "not on the page");
+    assert_eq!(told.difference(&served).collect::<Vec<_>>(), Vec::<&String>::new(), "on the page, and not served");
 }
 
 #[test]
-fn the_files_for_deployment_name_metrics_that_there_are() {
+fn the_files_for_deployment_and_the_guide_name_metrics_that_there_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let served = served(folder.path());
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/deploy");
-    for file in ["prometheus/headcount.rules.yml", "grafana/headcount.json"] {
+    for file in ["prometheus/headcount.rules.yml", "grafana/headcount.json", "../../src/operations.md"] {
         let text = std::fs::read_to_string(deploy.join(file)).expect("the file");
         // A name that the rules record themselves is no agent's.
         let recorded: BTreeSet<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("- record: ")).collect();

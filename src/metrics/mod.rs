@@ -20,7 +20,7 @@
 //!
 //! Several agents of one process go into one collector, [`AgentCollector::of`].
 //!
-//! [`operations`](crate::operations) says what each metric means; [`Agent::telemetry`] has the figures of single peers.
+//! [`metrics_reference`](crate::metrics_reference) says what each metric means; [`Agent::telemetry`] has the figures of single peers.
 //!
 //! Invariants:
 //! - Every metric is read from the agent's published figures at the moment of the scrape; nothing is counted twice or kept

@@ -259,7 +259,7 @@ pub(crate) static CALLS: &[Call] = &[
         ..call("GET", "/v1/targets", "addresses that members advertise, for Prometheus to discover")
     },
     Call {
-        more: "Prometheus' text form; OpenMetrics for whoever asks for it by `Accept`. The operations guide says what each metric \
+        more: "Prometheus' text form; OpenMetrics for whoever asks for it by `Accept`. The metrics reference says what each metric \
             means.",
         answers: &[ok(
             Content::Text(&[
