@@ -39,7 +39,31 @@
 //! leader alone. The protocol itself is [`core`], the crate `headcount-core`: a state machine without sockets or clocks, whose page says
 //! where each idea lives; [`core::wire`] is the wire format, and [`sim`] runs the same core in virtual time. The [`glossary`] says
 //! what each word means, and whose it is; [`guarantees`] has every promise, and its edges; [`requirements`] says what became
-//! of the words of the documents that it was built from.
+//! of the words of the documents that it was built from. [`programs`] shows messages, handlers, leading and tests; [`operations`] is
+//! for whoever runs agents; [`simulate`] tries settings before they are used.
+//!
+//! # How it works
+//!
+//! Each node holds a table of records. A record merges as a maximum of (incarnation, status), so that it does not matter in which
+//! order and how often news arrives. Only its owner raises its incarnation, which is how a suspected node refutes. A hash of all
+//! records travels in every packet: views that differ are noticed at once, and repaired at a cost that follows the difference.
+//!
+//! A heartbeat is any packet to an observer; a packet of its own goes only where no other went for the interval. Up to eleven nodes
+//! observe each other. In larger clusters each is observed by about ten, on rings that everybody computes from the same view, so
+//! that a node's load does not grow with the cluster. Before a silence becomes a suspicion, the other observers are asked. Observers
+//! keep one idle TCP connection between each other, which tells a crash from a lost packet.
+//!
+//! ```text
+//!         cli ── http ── examples        only call the agent's handle
+//!              │
+//!            agent                       one task owns the core; sockets, timers, events, published members
+//!       ┌──────┴──────┐
+//!   transport       store                UDP, TCP links; state that survives a restart
+//!       └──────┬──────┘
+//!            core                        a crate of its own (src/core): membership, wire: pure, deterministic
+//!              ▲
+//!             sim                        the same core in virtual time (src/sim)
+//! ```
 //!
 //! # Beside your own code
 //!
@@ -116,6 +140,12 @@ pub mod metrics_reference {}
 
 #[doc = include_str!("log_reference.md")]
 pub mod log_reference {}
+
+#[doc = include_str!("programs.md")]
+pub mod programs {}
+
+#[doc = include_str!("simulate.md")]
+pub mod simulate {}
 
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}

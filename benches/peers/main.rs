@@ -1,7 +1,7 @@
 //! headcount beside its peers, in the same virtual network and by the same scenarios.
 //!
 //! ```text
-//! cargo bench -p headcount-peers --bench peers    the table of the README: minutes to an hour; behind `--`:
+//! cargo bench -p headcount-peers --bench peers    the tables of benches/README.md: minutes to an hour; behind `--`:
 //!   --quick            a smoke test of all of it
 //!   crash idle         only these: idle, join, change, silent, kill, loss, lifeguard
 //!   --far              a network of 40 to 60 ms, and the settings that are meant for it

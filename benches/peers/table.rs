@@ -1,4 +1,4 @@
-//! Figures side by side, in Markdown, as the README shows them.
+//! Figures side by side, in Markdown, as `benches/README.md` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,13 +1,14 @@
-//! README.md keeps its word: its commands run as they stand, and print what it says.
+//! README.md, and the pages for programmers and on simulations, keep their word: their commands run as they stand, and print
+//! what the pages say.
 //!
-//! README is read like this:
+//! They are read like this:
 //! - `sh`: commands, one a line. Commands that go on for ever get a terminal of their own and stay. Their output is the
 //!   `text` block right below, or begins with it if they stay.
 //! - `console`: a session, `$ ` before each command and what it prints below.
 //! - `toml`: a configuration, or what goes into a Cargo.toml. `rust`: compiled by the tests of the documentation.
 //! - any other `text`: a picture.
 //!
-//! Each section under a heading is one story, in a little network of its own: ports that README names are free there.
+//! Each section under a heading is one story, in a little network of its own: ports that a page names are free there.
 //! Words that differ from run to run are made equal on both sides, see [`common`]; everything else has to be the same.
 #![cfg(all(feature = "agent", unix))]
 
@@ -35,12 +36,19 @@ use page::{Step, agree, blocks, common, exactly, is_not_run, steps};
 use stage::{Stage, checkout, follow_on_all_machines, install, likewise_bind, stays};
 
 const README: &str = include_str!("../../README.md");
+const PROGRAMS: &str = include_str!("../../src/programs.md");
+const SIMULATE: &str = include_str!("../../src/simulate.md");
+const OPERATIONS: &str = include_str!("../../src/operations.md");
+const CONFIG: &str = include_str!("../../config.toml");
 const GUARANTEES: &str = include_str!("../../src/guarantees.md");
 const REQUIREMENTS: &str = include_str!("../../src/requirements.md");
 
+/// Pages of which every block is run here, or compiled. No two of them have a heading in common that commands stand under.
+const PAGES: [&str; 3] = [README, PROGRAMS, SIMULATE];
+
 /// Blocks of commands that no test runs, and why.
 const NOT_RUN: [(&str, &str); 4] = [
-    ("headcount listen cache.changed jobs", "it listens, for ever"),
+    ("headcount listen --http :7128 cache.changed jobs", "it listens, for ever"),
     ("cargo install --locked --path .", "it builds for minutes, and leaves a program behind"),
     ("cargo test", "it would run itself"),
     (
@@ -51,13 +59,14 @@ const NOT_RUN: [(&str, &str); 4] = [
 
 const FIVE_MINUTES: &str = "## Five minutes";
 const BESIDE_A_SERVICE: &str = "## Beside your service";
-const A_LEADER: &str = "### A leader";
-const A_DATABASE: &str = "## Leadership by a database you already have";
-const MESSAGES: &str = "### Messages";
-const SIMULATE: &str = "## Before you build it: simulate and tune";
+const BY_VOTERS: &str = "### By voters";
+const BY_A_DATABASE: &str = "### By a database";
+const MESSAGES: &str = "## Messages";
+const TO_SIMULATE: &str = "## Simulate";
+const TO_TUNE: &str = "## Tune";
 
 /// Sections whose commands are run by a test here.
-const RUN: [&str; 6] = [FIVE_MINUTES, BESIDE_A_SERVICE, A_LEADER, MESSAGES, A_DATABASE, SIMULATE];
+const RUN: [&str; 7] = [FIVE_MINUTES, BESIDE_A_SERVICE, BY_VOTERS, BY_A_DATABASE, MESSAGES, TO_SIMULATE, TO_TUNE];
 
 /// Commands that go on until they are stopped, and how the line begins by which they are known to work.
 const STAY: [(&str, &str); 3] =
@@ -119,7 +128,7 @@ fn voters_elect_a_leader_as_readme_says() {
         Ok(stage) => stage,
         Err(reason) => return skip(&reason),
     };
-    follow_on_all_machines(&stage, A_LEADER, |host| {
+    follow_on_all_machines(&stage, BY_VOTERS, |host| {
         let names = ["a", "b", "c"];
         vec![("--name a".to_owned(), format!("--name {}", names[host]))]
     });
@@ -133,7 +142,7 @@ fn two_agents_on_one_file_are_led_as_readme_says() {
     };
     install(stage.path(0));
     let (mut agents, mut typing) = (Vec::new(), stage.terminal(0));
-    for step in steps(A_DATABASE) {
+    for step in steps(BY_A_DATABASE) {
         match stays(step.command) {
             Some(works) => {
                 let mut agent = stage.terminal(0);
@@ -147,7 +156,7 @@ fn two_agents_on_one_file_are_led_as_readme_says() {
 }
 
 #[test]
-fn messages_are_sent_as_readme_says() {
+fn messages_are_sent_as_the_page_for_programmers_says() {
     let stage = match Stage::new(1) {
         Ok(stage) => stage,
         Err(reason) => return skip(&reason),
@@ -165,17 +174,17 @@ fn messages_are_sent_as_readme_says() {
 }
 
 #[test]
-fn simulations_print_to_the_letter_what_readme_says() {
+fn simulations_print_to_the_letter_what_their_page_says() {
     let checkout = checkout();
     install(checkout.path());
     let mut terminal = Terminal::open(&[], checkout.path());
-    for step in steps(SIMULATE) {
-        terminal.follow(&step, exactly);
+    for step in steps(TO_SIMULATE).iter().chain(&steps(TO_TUNE)) {
+        terminal.follow(step, exactly);
     }
     let page = fs::read_to_string(checkout.path().join("report.html")).expect("the page that --html names");
     assert!(page.contains("<svg"), "with charts");
     // The lines that tune prints may be pasted into a configuration.
-    let steps = steps(SIMULATE);
+    let steps = steps(TO_TUNE);
     let tuned = steps.iter().find(|step| step.command.starts_with("headcount tune")).expect("tune");
     check_config(&tuned.printed.as_ref().expect("what it prints").join("\n"));
 }
@@ -190,8 +199,9 @@ fn check_config(text: &str) {
 }
 
 #[test]
-fn every_configuration_in_readme_is_a_good_one() {
-    for block in blocks().iter().filter(|block| block.language == "toml") {
+fn every_configuration_on_a_page_is_a_good_one() {
+    let pages = blocks().into_iter().chain(support::page::blocks(OPERATIONS));
+    for block in pages.filter(|block| block.language == "toml") {
         let text = block.lines.join("\n");
         let table: toml::Table = text.parse().expect("TOML");
         match table.get("dependencies") {
@@ -207,37 +217,50 @@ fn every_configuration_in_readme_is_a_good_one() {
     }
 }
 
+/// Returns the keys of `config.toml` that differ between profiles: their names, and their values in `default`, `local`, `lan` and
+/// `wan`, as the comment above each says.
+fn values_by_profile() -> Vec<(String, [&'static str; 4])> {
+    let (mut section, mut said, mut keys) = ("", None, Vec::new());
+    for line in CONFIG.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((_, default)) = line.split_once("Default: \"") {
+            let (value, rest) = default.split_once('"').expect("its end");
+            let others = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')')).map(|(others, _)| others);
+            said = others.map(|others| {
+                let of = |profile| others.split(", ").find_map(|other| other.strip_prefix(profile)?.strip_prefix(' '));
+                [value, of("local").unwrap_or(value), of("lan").unwrap_or(value), of("wan").unwrap_or(value)]
+            });
+        } else if let Some((key, _)) = line.strip_prefix('#').and_then(|line| line.split_once(" = ")) {
+            let is_key = key.chars().all(|character| character.is_ascii_lowercase() || character == '_');
+            keys.extend(said.take().filter(|_| is_key).map(|values| (format!("{section}.{key}"), values)));
+        }
+    }
+    keys
+}
+
 #[test]
-fn the_table_of_keys_in_readme_has_the_values_of_the_profiles() {
-    let rows = README
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `"))
-        .filter(|row| ["timing.", "leadership."].iter().any(|section| row.starts_with(section)));
-    let rows: Vec<Vec<&str>> =
-        rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect();
-    assert!(rows.len() >= 10, "{rows:?}");
-    for (column, profile) in ["default", "local", "lan", "wan"].into_iter().enumerate() {
+fn config_toml_has_the_values_of_the_profiles() {
+    let keys = values_by_profile();
+    assert!(keys.len() >= 8, "{keys:?}");
+    for (place, profile) in ["default", "local", "lan", "wan"].into_iter().enumerate() {
         let directory = tempfile::tempdir().expect("a directory");
         let words = [HEADCOUNT, "config", "show", "--profile", profile, "--format", "json"];
         let output = program(&[], &words, directory.path()).output().expect("it runs");
         let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let settings = shown["settings"].as_array().expect("a list");
-        for row in &rows {
-            let setting = settings.iter().find(|setting| setting["key"] == row[0]).expect(row[0]);
-            let (value, said) = (&setting["value"], row[column + 1]);
-            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let is_said = match (humantime::parse_duration(&shown), humantime::parse_duration(said)) {
-                (Ok(shown), Ok(said)) => shown == said,
-                _ => shown == said,
-            };
-            assert!(is_said, "{} of {profile}: {value}, README has {said}", row[0]);
+        for (key, values) in &keys {
+            let setting = settings.iter().find(|setting| setting["key"] == *key).expect(key);
+            let shown = setting["value"].as_str().map(humantime::parse_duration).expect("text").expect("a duration");
+            let said = humantime::parse_duration(values[place]).expect("a duration");
+            assert_eq!(shown, said, "{key} of {profile}");
         }
     }
 }
 
 #[test]
 fn every_command_named_between_the_lines_is_understood() {
-    let commands: Vec<String> = [README, GUARANTEES, REQUIREMENTS]
+    let commands: Vec<String> = [README, PROGRAMS, SIMULATE, OPERATIONS, GUARANTEES, REQUIREMENTS]
         .into_iter()
         .flat_map(named_in_prose)
         .filter(|code| code.starts_with("headcount "))
@@ -265,10 +288,7 @@ fn every_block_is_run_or_there_is_a_reason() {
         }
     }
     for (text, reason) in NOT_RUN {
-        assert!(
-            blocks().iter().any(|block| block.lines == [text]),
-            "README has no {text} any more, not run as {reason}"
-        );
+        assert!(blocks().iter().any(|block| block.lines == [text]), "no page has {text} any more, not run as {reason}");
     }
 }
 

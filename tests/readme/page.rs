@@ -1,12 +1,12 @@
-//! README as it is read: its blocks, the steps of a section, and what makes two prints equal.
+//! Pages as they are read: their blocks, the steps of a section, and what makes two prints equal.
 
 use super::*;
 
 pub(super) fn blocks() -> Vec<Block> {
-    support::page::blocks(README)
+    PAGES.into_iter().flat_map(support::page::blocks).collect()
 }
 
-/// A step of a reader: what is typed, and what README says comes of it.
+/// A step of a reader: what is typed, and what the page says comes of it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) command: &'static str,
@@ -36,7 +36,7 @@ pub(super) fn steps(heading: &str) -> Vec<Step> {
             _ => {}
         }
     }
-    assert!(!steps.is_empty(), "README has commands under {heading:?}");
+    assert!(!steps.is_empty(), "a page has commands under {heading:?}");
     steps
 }
 

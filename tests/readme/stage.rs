@@ -33,7 +33,7 @@ impl Terminal {
         let (mut shown, code) = self.run(command);
         assert_eq!(code, i32::from(is_error), "{command}:\n{}", self.log.join("\n"));
         while printed.is_some() && !agree(&shown, &said, by) {
-            let context = || format!("{command}\n\nprints\n{}\n\nREADME has\n{}", shown.join("\n"), said.join("\n"));
+            let context = || format!("{command}\n\nprints\n{}\n\nthe page has\n{}", shown.join("\n"), said.join("\n"));
             assert!(Instant::now() < deadline, "{}\n\nall of it:\n{}", context(), self.log.join("\n"));
             if ASK.contains(command) {
                 std::thread::sleep(Duration::from_millis(50));
