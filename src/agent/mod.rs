@@ -88,9 +88,6 @@ pub(crate) use self::clock::Clock;
 pub use self::drain::Drained;
 pub use self::error::{AgentError, ConfirmError, Failure, LeadError, LeaderAddress, StartError, Stop};
 #[cfg(feature = "agent")]
-#[cfg(test)]
-pub(crate) use self::host::MAX_BLOCKING_THREADS;
-#[cfg(feature = "agent")]
 pub(crate) use self::host::Unwaited;
 pub use self::info::Info;
 pub use self::join::{JoinFailure, JoinResult, JoinStatus};

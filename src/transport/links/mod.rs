@@ -58,12 +58,11 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use self::accepting::Acceptor;
 pub(crate) use self::accepting::Listener;
 #[cfg(test)]
-pub(crate) use self::connection::GREETING_TIMEOUT;
+use self::connection::GREETING_TIMEOUT;
 use self::connection::connect;
-pub(crate) use self::queues::MAX_SENT_BYTES;
-use self::queues::{Announced, Announcer, Outgoing};
+use self::queues::{Announced, Announcer, MAX_SENT_BYTES, Outgoing};
 #[cfg(test)]
-pub(crate) use self::queues::{MAX_LINK_BYTES, MAX_QUEUED_EVENTS, MAX_QUEUED_FRAMES, MAX_RECEIVED_BYTES};
+use self::queues::{MAX_LINK_BYTES, MAX_QUEUED_EVENTS, MAX_QUEUED_FRAMES};
 use self::silent::Silent;
 use super::sealing::Sealing;
 #[cfg(doc)]
