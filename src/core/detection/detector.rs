@@ -135,19 +135,18 @@ impl Detector {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
                 return DetectorStep::Wait(now + grounds.settings.probe_timeout);
             }
-            let asked = grounds.observers.observers_of(grounds.view, slot);
-            let is_known = |witness: &Slot| {
-                let entry = grounds.view.entry(*witness);
-                entry.status != Status::Up || self.inquiries.is_heard_or_doubted(run, entry.record.run)
-            };
-            if now < suspect_at + demanded / LAST_QUESTIONS && !asked.iter().all(is_known) {
-                // Where packets are lost: the freshest sign may be one of those that have not answered yet.
+            // What others have heard until now counts, not what they had when they were asked first.
+            let last = demanded / LAST_QUESTIONS;
+            self.inquiries.forget_answers(run, suspect_at - last);
+            if now < suspect_at + last && !self.is_everybody_heard(grounds, slot) {
                 self.inquiries.probe_sent(run, now);
-                return DetectorStep::Probe { nth: probed, next: now + demanded / (LAST_QUESTIONS * 8) };
+                return DetectorStep::Probe { nth: probed, next: now + last / 8 };
             }
             let doubted = self.inquiries.began(run);
             self.inquiries.close(run);
-            return DetectorStep::Suspect { doubted, claimed: now - demanded };
+            // The last questions were silence, too.
+            let claimed = suspect_at.max(now - last) - demanded;
+            return DetectorStep::Suspect { doubted, claimed };
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another
         // chance.
@@ -157,6 +156,16 @@ impl Detector {
         let answered_by = now + pace;
         let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
         DetectorStep::Probe { nth: probed, next }
+    }
+
+    /// Returns true if all other observers of a member have answered, or are in doubt themselves: one of them may hold the
+    /// freshest sign.
+    fn is_everybody_heard(&self, grounds: Grounds<'_>, subject: Slot) -> bool {
+        let run = grounds.view.record(subject).run;
+        grounds.observers.observers_of(grounds.view, subject).into_iter().all(|witness| {
+            let entry = grounds.view.entry(witness);
+            entry.status != Status::Up || self.inquiries.is_heard_or_doubted(run, entry.record.run)
+        })
     }
 
     /// Draws some of these addresses, as many as there are, in an order of its own.

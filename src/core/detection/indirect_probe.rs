@@ -5,7 +5,8 @@
 //! doubt, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
 //! stop asking: where links are cut, three witnesses may have lost the subject at the same moment, and the next one hears it.
 //! The answer "at age a" moves the asker's own clock to a before the answer came: silence counts from the freshest sign that
-//! anybody received. An answer may have waited anywhere, so that one to an old question counts from soon after that question.
+//! anybody received. An answer may have waited anywhere, and so counts from soon after the last question that its member was
+//! asked. Right before a suspicion those are asked again whose answers are older than its last moments.
 //!
 //! The *link* between the subject and this node is bad if others hear the subject: that is reported, once, with a
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
@@ -18,7 +19,7 @@
 //!
 //! Must not know: what is done about a subject that nobody heard.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -70,8 +71,8 @@ struct Inquiry {
     probes: u32,
     /// The members that were asked, and when last.
     asked: BTreeMap<Run, Time>,
-    /// The members among them that answered, whatever they had heard.
-    answered: BTreeSet<Run>,
+    /// The members among them that answered, whatever they had heard, and when last.
+    answered: BTreeMap<Run, Time>,
 }
 
 impl Inquiries {
@@ -112,10 +113,17 @@ impl Inquiries {
         answered >= WITNESSES.min(observers)
     }
 
-    /// Returns true if a member has answered in this doubt, or is itself in doubt.
+    /// Returns true if a member's answer is known, or it is itself in doubt.
     pub(super) fn is_heard_or_doubted(&self, subject: Run, witness: Run) -> bool {
-        let has_answered = self.open.get(&subject).is_some_and(|inquiry| inquiry.answered.contains(&witness));
+        let has_answered = self.open.get(&subject).is_some_and(|inquiry| inquiry.answered.contains_key(&witness));
         has_answered || self.probed(witness) > 1
+    }
+
+    /// Forgets the answers of before: their members may have heard the subject since then.
+    pub(super) fn forget_answers(&mut self, subject: Run, before: Time) {
+        if let Some(inquiry) = self.open.get_mut(&subject) {
+            inquiry.answered.retain(|_, at| *at >= before);
+        }
     }
 
     /// Returns the number of probes that were sent in this doubt.
@@ -153,7 +161,7 @@ impl Detector {
         let is_first = inquiry.asked.is_empty();
         let run_at = |slot: &Slot| view.record(*slot).run;
         let all = observers.observers_of(view, subject).into_iter();
-        let silent = all.filter(|slot| !inquiry.answered.contains(&run_at(slot)));
+        let silent = all.filter(|slot| !inquiry.answered.contains_key(&run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
         let more = if is_first { WITNESSES } else { observers.wanted() };
@@ -181,7 +189,7 @@ impl Detector {
             return None;
         };
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(out.cx.now);
-        inquiry.answered.insert(asked);
+        inquiry.answered.insert(asked, out.cx.now);
         let slot = out.view.slot_of_run(run)?;
         let tolerance = out.cx.settings.probe_timeout;
         let heard = arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);

@@ -29,7 +29,9 @@ fn a_silent_node_is_suspect_and_down_exactly_at_its_timeouts() {
             let down = when(&net, observer, "n4", DOWN);
             let silence = latest - net.settings.probe_timeout;
             assert!(suspected >= silence + net.settings.suspect_timeout, "{profile}: not before anybody's timeout");
-            assert!(suspected <= latest + net.settings.suspect_timeout + ms(20), "{profile}");
+            // Where somebody cannot answer, it is asked for that long.
+            let asked = net.settings.suspect_timeout / 25;
+            assert!(suspected <= latest + net.settings.suspect_timeout + asked + ms(20), "{profile}");
             assert!(down >= silence + net.settings.down_timeout, "{profile}: never before its timeout");
             assert!(down <= latest + net.settings.down_timeout + ms(20), "{profile}");
         }
@@ -202,7 +204,7 @@ fn silence_counts_from_the_freshest_sign_that_anybody_received_also_where_packet
                 let suspected = when(&net, node, &name, ChangeKind::Suspected).since(freshest);
                 let down = when(&net, node, &name, DOWN).since(freshest);
                 let what = format!("{nodes} nodes, one in {drop_one_in} lost, seed {seed}: at n{node}");
-                assert!((10_000..=10_100).contains(&suspected.as_millis()), "{what}: Suspect after {suspected:?}");
+                assert!((10_000..=10_420).contains(&suspected.as_millis()), "{what}: Suspect after {suspected:?}");
                 assert!((15_000..=15_100).contains(&down.as_millis()), "{what}: Down after {down:?}");
             }
         }
