@@ -16,9 +16,7 @@ use super::reachable::Unreached;
 use super::sponsor::Sponsor;
 use crate::context::Context;
 use crate::io::{Notice, Output};
-use crate::limits::{
-    JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, JOINER_SILENCE, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE,
-};
+use crate::limits::{JOIN_ANSWER_INTERVAL, JOIN_ANSWERS_AT_ONCE, MAX_JOIN_ASKERS, MAX_JOINERS, REACH_PATIENCE};
 use crate::member::{Change, ChangeKind, NodeId, Record, Run};
 use crate::packet::Newcomer;
 use crate::packet::Outbox;
@@ -224,7 +222,7 @@ impl Sponsor {
         if is_listed && previous.as_ref() != Some(&record) {
             cx.report(previous.as_ref(), &record, None);
         }
-        cx.timers.set_by(Timer::Joiner(record.run), cx.now + JOINER_SILENCE);
+        cx.timers.set_by(Timer::Joiner(record.run), cx.now + cx.settings.down_timeout);
         let Newcomer { from, heard_from, .. } = *newcomer;
         let joiner = Held { from, heard_from, heard: cx.now, since, is_listed, record };
         self.joiners.held.insert(joiner.record.run, joiner);
@@ -247,11 +245,7 @@ impl Sponsor {
             self.name_stuck_joiner(out.cx, out.view.me(), &record);
             return self.drop_joiner(out, run);
         }
-        let look_at = joiner.heard + JOINER_SILENCE;
-        if look_at > out.cx.now {
-            return out.cx.timers.set(Timer::Joiner(run), deadline.min(look_at));
-        }
-        out.cx.timers.set(Timer::Joiner(run), deadline.min(out.cx.now + JOINER_SILENCE));
+        out.cx.timers.set(Timer::Joiner(run), deadline);
     }
 
     /// Removes a listed joiner of this name from the listing; returns true if there was one.

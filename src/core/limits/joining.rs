@@ -24,8 +24,6 @@ pub const MAX_REMEMBERED_ADDRESSES: usize = 256;
 pub const PAGES_IN_FLIGHT: u8 = 8;
 /// The number of times that a page is asked for again before another sponsor is tried.
 pub const MAX_PULL_RETRIES: u8 = 10;
-/// The time after which it is looked whether a silent joiner is to be dropped.
-pub const JOINER_SILENCE: Duration = Duration::from_millis(400);
 /// The least time between a seed's first try to join and its founding of a cluster.
 pub const FOUNDING_DELAY: Duration = Duration::from_millis(500);
 /// The time for which a node that takes part in elections, and knows of no electorate, waits beyond that: whoever knows of one
