@@ -7,7 +7,8 @@
 //! Invariants:
 //! - The number of open streams is limited by the table of connections; a slow reader loses its own events only.
 //! - A stream holds a position, one frame that is shared with the others, and at most one page of a snapshot: it has no
-//!   queue of its own. The frame of a message is made for it alone, and is counted by the table until it was sent. A reader that takes no bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
+//!   queue of its own. A message's frame counts for each reader until it was sent to it. A reader that takes no
+//!   bytes is cut off after [`SILENCE_TIMEOUT`](super::SILENCE_TIMEOUT).
 //! - A stream ends when the tokens are replaced: its reader comes back with a good one, or does not.
 //! - A stream can be resumed after every event that carries an `id:`; the header `Last-Event-ID` of the answer names
 //!   the event after which a stream starts, so that a stream without any event can be resumed as well.
@@ -21,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
 use super::App;
-use super::frames::{COMMENT, frame, head};
+use super::frames::{COMMENT, MESSAGE, frame, head};
 use super::guard::JudgedBy;
 use super::head::LAST_EVENT_ID;
 use super::held::held;
@@ -87,9 +88,6 @@ pub(super) async fn events(
     }
     Ok(response)
 }
-
-/// The kind of event that a message has.
-const MESSAGE: &str = "message";
 
 /// All kinds that a query may name.
 const KINDS: [&str; EventKind::NAMES.len() + 1] = {
@@ -249,7 +247,7 @@ impl Feed {
                 received = self.subscription.recv(), if self.wants_events => received,
                 message = next_message(self.inbox.as_mut()) => match message {
                     Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
-                        let frame = frame(MESSAGE, None, &json::Message::from(&message));
+                        let frame = self.app.frames.of_message(&message);
                         let hold = self.app.table.hold_frame(&self.line, frame.len());
                         return Some(Ok(held(frame, hold)));
                     }

@@ -1,18 +1,18 @@
-//! Server-sent events as bytes: each event is encoded once, for all streams.
+//! Server-sent events as bytes: each event, and each message, is encoded once, for all streams.
 //!
-//! Invariant: at most [`MAX_SHARED_FRAMES`] frames of [`MAX_SHARED_BYTES`] together are kept; frames that are no longer
-//! kept are encoded again for a stream that still needs them.
+//! Invariant: at most [`MAX_SHARED_FRAMES`] frames of events, of [`MAX_SHARED_BYTES`] together, and those of the last
+//! [`MAX_SHARED_MESSAGES`] messages are kept; what is no longer kept is encoded again for a stream that still needs it.
 //!
 //! This module must not know streams or subscriptions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use serde::Serialize;
 
-use crate::agent::KEPT_EVENTS;
-use crate::core::Run;
+use crate::agent::{KEPT_EVENTS, Message};
+use crate::core::{MessageId, Run};
 use crate::event::Event;
 use crate::json;
 
@@ -20,6 +20,11 @@ use crate::json;
 pub const MAX_SHARED_FRAMES: usize = KEPT_EVENTS;
 /// The greatest size of the kept frames together, in bytes.
 pub const MAX_SHARED_BYTES: usize = 4 * 1024 * 1024;
+/// The greatest number of messages' frames kept: readers that keep up read the same few.
+pub(super) const MAX_SHARED_MESSAGES: usize = 16;
+
+/// The kind of event that a message has.
+pub(super) const MESSAGE: &str = "message";
 
 /// The comment that a stream without events sends now and then.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
@@ -55,6 +60,7 @@ pub(super) struct SharedFrames {
 struct Kept {
     by_sequence: BTreeMap<u64, Bytes>,
     bytes: usize,
+    messages: VecDeque<(MessageId, Bytes)>,
 }
 
 impl SharedFrames {
@@ -81,6 +87,20 @@ impl SharedFrames {
         }
         frame
     }
+
+    /// Returns the message's frame, shared by all streams.
+    pub(super) fn of_message(&self, message: &Message) -> Bytes {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, frame)) = kept.messages.iter().find(|(id, _)| *id == message.id) {
+            return frame.clone();
+        }
+        let frame = frame(MESSAGE, None, &json::Message::from(message));
+        if kept.messages.len() == MAX_SHARED_MESSAGES {
+            kept.messages.pop_front();
+        }
+        kept.messages.push_back((message.id, frame.clone()));
+        frame
+    }
 }
 
 #[cfg(test)]
@@ -88,7 +108,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::core::NodeId;
+    use crate::core::{DeliveryKind, NodeId, Payload, Topic};
     use crate::event::EventKind;
 
     fn event(sequence: u64, names: usize) -> Event {
@@ -111,6 +131,26 @@ mod tests {
         let text = String::from_utf8(one.to_vec()).expect("text");
         assert!(text.starts_with("id: 0000000000000001-7\nevent: partition_suspected\ndata: {\"id\":"), "{text}");
         assert!(text.ends_with("}\n\n"), "{text}");
+    }
+
+    #[test]
+    fn a_message_is_written_once_for_all_and_the_last_few_are_kept() {
+        let message = |sequence| Message {
+            id: MessageId { run: Run(1), sequence },
+            at: SystemTime::UNIX_EPOCH,
+            from: NodeId::new("a").expect("a name"),
+            topic: Topic::new("t").expect("a topic"),
+            payload: Payload::new(&[1; 9]).expect("small"),
+            kind: DeliveryKind::Broadcast,
+        };
+        let frames = SharedFrames::new(Run(1));
+        let first = frames.of_message(&message(0));
+        assert_eq!(first.as_ptr(), frames.of_message(&message(0)).as_ptr());
+        for sequence in 1..=MAX_SHARED_MESSAGES as u64 {
+            assert_ne!(first, frames.of_message(&message(sequence)));
+        }
+        assert_eq!(frames.kept.lock().expect("not poisoned").messages.len(), MAX_SHARED_MESSAGES);
+        assert_eq!(first, frames.of_message(&message(0)), "encoded again");
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Table {
         victim.is_some()
     }
 
-    /// Counts a frame that was made for this connection's reader alone, for as long as the result lives. If there are too
+    /// Counts a message's frame on its way to this connection's reader, for as long as the result lives. If there are too
     /// many, readers that take nothing are shed, the longest without progress first.
     pub(super) fn hold_frame(self: &Arc<Self>, line: &Arc<ConnectionState>, bytes: usize) -> FrameHold {
         line.frames.fetch_add(bytes, Ordering::Relaxed);
