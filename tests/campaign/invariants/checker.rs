@@ -166,12 +166,13 @@ impl Checker {
     /// view transfer.
     pub(crate) fn handed_to_joiner(&mut self, node: usize, bytes: &[u8]) -> Option<Run> {
         let (sponsor, sequence) = page_of(bytes)?;
-        // Pages that are asked for again come in any order: a transfer is as old as the oldest of them.
+        // Pages that are asked for again come in any order: a transfer is as old as the oldest of them. A sponsor that wakes
+        // sends many in one moment.
         if let Some(observer) = self.run_checkers.get_mut(node)
-            && let Some(page) = self.pages.get(&(sponsor, sequence))
-            && observer.transfers.get(&sponsor).is_none_or(|oldest| page.0 < oldest.0)
+            && let Some((_, listed_up)) = self.pages.get(&(sponsor, sequence))
+            && observer.transfers.get(&sponsor).is_none_or(|(oldest, _)| sequence < *oldest)
         {
-            observer.transfers.insert(sponsor, page.clone());
+            observer.transfers.insert(sponsor, (sequence, listed_up.clone()));
         }
         Some(sponsor)
     }

@@ -60,9 +60,9 @@ pub(super) struct RunChecker {
     heard: BTreeSet<MessageId>,
     /// Time at which it forgot all members, to join anew.
     forgot_all_at: Option<Nanos>,
-    /// Transfers of the view, by sponsor: the time at which the oldest page that arrived was sent, and the names that
-    /// the sponsor listed as Up then.
-    pub(super) transfers: BTreeMap<Run, (Nanos, Vec<NodeId>)>,
+    /// Transfers of the view, by sponsor: the number of the oldest packet with a page that arrived, and the names that the
+    /// sponsor listed as Up when it sent that.
+    pub(super) transfers: BTreeMap<Run, (u64, Vec<NodeId>)>,
 }
 
 impl RunChecker {
