@@ -70,7 +70,7 @@ const RUN: [&str; 7] = [FIVE_MINUTES, BESIDE_A_SERVICE, BY_VOTERS, BY_A_DATABASE
 
 /// Commands that go on until they are stopped, and how the line begins by which they are known to work.
 const STAY: [(&str, &str); 3] =
-    [("cargo run --release -- dev", "NODE "), ("headcount agent ", "headcount: node="), ("curl -N ", "data:")];
+    [("cargo run -- dev", "NODE "), ("headcount agent ", "headcount: node="), ("curl -N ", "data:")];
 
 /// Commands that only ask: what they show may still be on its way, so they are asked again.
 const ASK: [&str; 6] = [

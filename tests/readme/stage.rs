@@ -7,11 +7,11 @@ pub(super) fn checkout() -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     fs::copy("config.toml", path.join("config.toml")).expect("config.toml");
-    fs::create_dir_all(path.join("target/release")).expect("a directory");
-    symlink(HEADCOUNT, path.join("target/release/headcount")).expect("a link");
+    fs::create_dir_all(path.join("target/debug")).expect("a directory");
+    symlink(HEADCOUNT, path.join("target/debug/headcount")).expect("a link");
     fs::create_dir(path.join("bin")).expect("a directory");
     let cargo = path.join("bin/cargo");
-    let script = format!("#!/bin/sh\n[ \"$1 $2 $3\" = 'run --release --' ] && shift 3 && exec {HEADCOUNT} \"$@\"\n");
+    let script = format!("#!/bin/sh\n[ \"$1 $2\" = 'run --' ] && shift 2 && exec {HEADCOUNT} \"$@\"\n");
     fs::write(&cargo, script).expect("a script");
     fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("executable");
     directory
