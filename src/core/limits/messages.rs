@@ -60,9 +60,9 @@ pub const MAX_WANTED: usize = 1_024;
 pub const WANT_TIMEOUT: Duration = Duration::from_millis(300);
 /// The greatest number of packets that answer one question for broadcasts.
 pub const REPAIR_PACKETS: usize = 16;
-/// The number of such packets that one member is sent in datagrams in a second: whoever forges its address has no more sent
-/// there.
-pub const FETCHED_PACKETS_PER_SECOND: u32 = 400;
+/// The number of packets that one member is sent in a second in answer to its questions for broadcasts, in datagrams, and for
+/// records: whoever forges its questions has no more sent there.
+pub const ANSWERS_PER_SECOND: u32 = 400;
 /// The greatest number of messages to single nodes that wait for their receipts, or for their answers.
 pub const MAX_DIRECT_MESSAGES: usize = 1_024;
 /// The greatest size of their payloads in all, in bytes.

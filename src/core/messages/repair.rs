@@ -25,8 +25,8 @@ use crate::context::Context;
 use crate::counters::DropReason;
 use crate::envelope::MessageId;
 use crate::limits::{
-    BROADCAST_LIFE, FETCHED_PACKETS_PER_SECOND, MAX_CARRIED_SPANS, MAX_FLOODED_PAYLOAD, MAX_SPANS, MAX_WANTED,
-    MAX_WANTS, MESSAGE_WINDOW, REPAIR_AFTER, REPAIR_PACKETS, REPAIR_PEERS, WANT_TIMEOUT,
+    BROADCAST_LIFE, MAX_CARRIED_SPANS, MAX_FLOODED_PAYLOAD, MAX_SPANS, MAX_WANTED, MAX_WANTS, MESSAGE_WINDOW,
+    REPAIR_AFTER, REPAIR_PACKETS, REPAIR_PEERS, WANT_TIMEOUT,
 };
 use crate::member::Run;
 use crate::packet::{Outbox, Way};
@@ -212,7 +212,7 @@ impl Messages {
             return out.cx.counters.drop(DropReason::Unproven);
         }
         let (now, way) = (out.cx.now, out.best_way(sender));
-        let most = if way == Way::Datagrams { fetchable(out, sender) } else { REPAIR_PACKETS };
+        let most = if way == Way::Datagrams { REPAIR_PACKETS.min(out.answers_left(sender)) } else { REPAIR_PACKETS };
         if most == 0 {
             return out.cx.counters.drop(DropReason::RateLimited);
         }
@@ -236,8 +236,7 @@ impl Messages {
             out.cx.counters.messages.copies_sent += 1;
         }
         if way == Way::Datagrams {
-            let paid_until = &mut out.view.peer_mut(sender).rare_mut().fetches_paid_until;
-            *paid_until = Some(paid_until.map_or(now, |until| until.max(now)) + FETCH_PRICE * packets.len() as u32);
+            out.count_answers(sender, packets.len());
         }
         for packet in packets {
             out.send_by(way, sender, packet);
@@ -248,17 +247,6 @@ impl Messages {
     fn wanted(&self, spans: &[Span]) -> impl Iterator<Item = MessageId> {
         spans.iter().flat_map(|span| self.cache.kept_in(*span)).take(MAX_WANTS)
     }
-}
-
-/// The share of a second that each packet costs a member that fetches broadcasts in datagrams.
-const FETCH_PRICE: Duration = Duration::from_secs(1).checked_div(FETCHED_PACKETS_PER_SECOND).expect("some");
-
-/// Returns the number of packets that a member may fetch now by one question in datagrams (the generic cell rate algorithm).
-fn fetchable(out: &Outbox<'_>, slot: Slot) -> usize {
-    let paid_until = out.view.entry(slot).peer.rare().fetches_paid_until;
-    let owed = paid_until.map_or(Duration::ZERO, |until| until.since(out.cx.now));
-    let left = Duration::from_secs(1).saturating_sub(owed).as_nanos() / FETCH_PRICE.as_nanos();
-    REPAIR_PACKETS.min(left as usize)
 }
 
 /// Asks a member for broadcasts.

@@ -11,6 +11,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::pages::Pages;
 use super::proof::Prover;
@@ -21,12 +22,15 @@ use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
 use crate::detection::{Grounds, LocalHealth};
 use crate::io::{Output, Receiver};
-use crate::limits::{MAX_HEADER_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
+use crate::limits::{ANSWERS_PER_SECOND, MAX_HEADER_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::member::{Record, Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
 use crate::view::{Entry, Slot, View, is_due};
 use crate::wire::{Header, Message, Nonce, Note, PacketBuilder};
+
+/// The share of a second that each packet costs a member that is answered.
+const ANSWER_PRICE: Duration = Duration::from_secs(1).checked_div(ANSWERS_PER_SECOND).expect("some");
 
 /// The numbers and keys of packets, and how often strangers are asked and answered.
 #[derive(Debug, Clone)]
@@ -216,8 +220,26 @@ impl Outbox<'_> {
 
     /// Takes one more packet of records to this run; returns true if it may be sent now.
     pub(crate) fn take_page(&mut self, run: Run) -> bool {
-        let is_member = self.view.slot_of_run(run).is_some();
-        self.packets.pages.take(self.cx.now, is_member)
+        let Some(slot) = self.view.slot_of_run(run) else { return self.packets.pages.take(self.cx.now, false) };
+        let is_taken = self.answers_left(slot) > 0 && self.packets.pages.take(self.cx.now, true);
+        self.count_answers(slot, usize::from(is_taken));
+        is_taken
+    }
+
+    /// Returns the number of packets that a member may have now in answer to its questions (the generic cell rate algorithm).
+    pub(crate) fn answers_left(&self, slot: Slot) -> usize {
+        let paid_until = self.view.entry(slot).peer.rare().answers_paid_until;
+        let owed = paid_until.map_or(Duration::ZERO, |until| until.since(self.cx.now));
+        (Duration::from_secs(1).saturating_sub(owed).as_nanos() / ANSWER_PRICE.as_nanos()) as usize
+    }
+
+    /// Counts so many of them.
+    pub(crate) fn count_answers(&mut self, slot: Slot, packets: usize) {
+        if packets > 0 {
+            let now = self.cx.now;
+            let paid_until = &mut self.view.peer_mut(slot).rare_mut().answers_paid_until;
+            *paid_until = Some(paid_until.map_or(now, |until| until.max(now)) + ANSWER_PRICE * packets as u32);
+        }
     }
 
     /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.

@@ -1,7 +1,8 @@
 //! Pages: how many packets of records this node sends, of its view to joiners and of differences to members.
 //!
 //! Invariants: at most [`PAGES_PER_INTERVAL`] packets in [`PAGES_INTERVAL`], whoever they are for; when a cut heals, and
-//! everybody compares views, [`MEMBERS_PAGES_PER_INTERVAL`] of them go to members, and the rest is left to joiners.
+//! everybody compares views, [`MEMBERS_PAGES_PER_INTERVAL`] of them go to members, and the rest is left to joiners. (How many
+//! go to one member is limited with all answers to it: see `packet::outbox`.)
 //!
 //! Must not know: which records.
 

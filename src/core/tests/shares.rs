@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::alone::{Alone, TELLER, member};
 use super::net::{address, ms};
-use headcount_core::limits::{MAX_JOIN_ASKERS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
+use headcount_core::limits::{ANSWERS_PER_SECOND, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
 use headcount_core::wire::{Message, Nonce, Packet};
 use headcount_core::{DropReason, Input, Output, Record, Run, Status};
 
@@ -153,7 +153,7 @@ fn members_that_pull_take_no_places_of_joiners() {
 }
 
 #[test]
-fn members_leave_a_share_of_what_a_node_serves_to_joiners() {
+fn one_members_questions_bring_it_few_packets_and_members_leave_a_share_to_joiners() {
     let mut alone = Alone::with_teller();
     alone.introduces(0..3_000);
     for term in 0..64 {
@@ -171,6 +171,13 @@ fn members_leave_a_share_of_what_a_node_serves_to_joiners() {
         });
         packets.iter().filter(|packet| !packet.is_empty()).count()
     };
+    let mut of_one = 0;
+    for _ in 0..30 {
+        of_one += (0..30).map(|_| pulls(&mut alone, address(19_999), TELLER)).sum::<usize>();
+        alone.now = alone.now + ms(100);
+    }
+    let seconds = 3 + 1;
+    assert!(of_one > 600 && of_one <= seconds * ANSWERS_PER_SECOND as usize, "{of_one} packets for one member");
     let all: usize = (0..100).map(|host| pulls(&mut alone, member(host, Status::Up).address, members[host])).sum();
     assert!((140..=200).contains(&all), "{all} packets for members");
     let newcomer = joiner(90_000, v4(9, 0));

@@ -82,8 +82,8 @@ pub(crate) struct RareState {
     pub(crate) accused_since: Option<Time>,
     /// Time until which the parts of numbered views that it was sent are paid for.
     pub(crate) view_parts_paid_until: Option<Time>,
-    /// Time until which the packets of broadcasts that it fetched in datagrams are paid for.
-    pub(crate) fetches_paid_until: Option<Time>,
+    /// Time until which the packets of broadcasts and records that it was answered with are paid for.
+    pub(crate) answers_paid_until: Option<Time>,
     /// Time at which it was last answered who leads.
     pub(crate) last_led: Option<Time>,
     /// The refutations of its suspicions that are still remembered.

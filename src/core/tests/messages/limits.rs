@@ -219,11 +219,11 @@ fn one_member_fetches_so_many_packets_in_a_second_of_datagrams() {
     let run = net.nodes[0].core.me().run;
     for seconds in [1, 2] {
         net.sent = Some(Vec::new());
-        for _ in 0..FETCHED_PACKETS_PER_SECOND {
+        for _ in 0..ANSWERS_PER_SECOND {
             forge(&mut net, 1, 0, &[Message::WantBroadcasts(vec![Span { run, first: 1, last: MAX_WANTS as u64 }])]);
         }
         let packets = net.sent.take().expect("kept").iter().filter(|(from, ..)| *from == address(0)).count();
-        assert_eq!(packets, FETCHED_PACKETS_PER_SECOND as usize, "in second {seconds}");
+        assert_eq!(packets, ANSWERS_PER_SECOND as usize, "in second {seconds}");
         assert!(net.nodes[0].core.counters().dropped(DropReason::RateLimited) > 0);
         net.run(Duration::from_secs(1));
     }
