@@ -25,11 +25,11 @@ use crate::limits::{
     BROADCAST_LIFE, MAX_FLOODED_PAYLOAD, MAX_HEADER_BYTES, MAX_MESSAGES_PER_SPREAD, MAX_SPANS, MAX_UNSPREAD,
     SPREAD_BATCH, SPREAD_BYTES, SPREAD_RESERVE,
 };
-use crate::member::Run;
+use crate::member::{NodeId, Run};
 use crate::packet::{Outbox, Way};
 use crate::settings::MAX_MTU;
 use crate::timers::Timer;
-use crate::view::{Slot, View};
+use crate::view::Slot;
 use crate::wire::{Broadcast, Message, Span};
 
 const _: () = assert!(MAX_MTU / SPREAD_BYTES < MAX_MESSAGES_PER_SPREAD, "no packet has room for so many");
@@ -82,7 +82,8 @@ impl Messages {
         let id = MessageId::broadcast(out.cx.run, self.last);
         out.cx.counters.messages.sent += 1;
         out.cx.reply(ticket, Reply::Broadcast { id, addressed: others + 1 });
-        self.take(out, id, Kept { topic, payload, since: out.cx.now, age_here: Duration::ZERO, from: None });
+        let (from, since) = (out.view.me().id.clone(), out.cx.now);
+        self.take(out, id, from, Kept { topic, payload, since, age_here: Duration::ZERO, from: None });
         Ok(())
     }
 
@@ -95,11 +96,11 @@ impl Messages {
         if message.run == out.cx.run || age > BROADCAST_LIFE {
             return out.cx.counters.messages.duplicate += 1;
         }
-        if out.view.slot_of_run(message.run).is_none() {
+        let Some(origin) = out.view.slot_of_run(message.run) else {
             // The origin may be known in a moment: the number is not marked, so that it is asked for when somebody
             // tells of it then.
             return drop_copy(out.cx, DropReason::UnknownRun);
-        }
+        };
         if !self.cache.is_new(message.run, message.number) {
             return out.cx.counters.messages.duplicate += 1;
         }
@@ -114,14 +115,13 @@ impl Messages {
             // It was said before this node was Up.
             return drop_copy(out.cx, DropReason::Outdated);
         }
-        let (topic, payload) = (message.topic.clone(), message.payload.clone());
-        self.take(out, id, Kept { topic, payload, since: now, age_here: age, from: Some(from) });
+        let (origin, topic, payload) =
+            (out.view.record(origin).id.clone(), message.topic.clone(), message.payload.clone());
+        self.take(out, id, origin, Kept { topic, payload, since: now, age_here: age, from: Some(from) });
     }
 
-    /// Takes a broadcast that is new: sends it on, and delivers it.
-    pub(super) fn take(&mut self, out: &mut Outbox<'_>, id: MessageId, kept: Kept) {
-        let slot = out.view.slot_of_run(id.run).unwrap_or(View::ME);
-        let from = out.view.record(slot).id.clone();
+    /// Takes a broadcast that is new, of the origin of this name: sends it on, and delivers it.
+    pub(super) fn take(&mut self, out: &mut Outbox<'_>, id: MessageId, from: NodeId, kept: Kept) {
         let (topic, payload) = (kept.topic.clone(), kept.payload.clone());
         self.spreading.plan(out.cx, id, kept.is_large());
         self.repair.plan(out.cx);

@@ -2,8 +2,9 @@
 //! node.
 //!
 //! The copy that comes first is delivered, and any other is a duplicate, whichever way it comes: their numbers are marked in the
-//! window of their origin. One of an origin that is in the view is sent on as if a packet had brought it. This node may not be
-//! Up, and need not know the origin: then it is given to this node's programs alone.
+//! window of their origin. It is sent on as if a packet had brought it. Members take nothing of an origin that is not in their
+//! views; but it is kept, and they are told of it, and they ask for it once they know the origin. A node that is not Up gives it
+//! to its programs alone.
 //!
 //! Invariants:
 //! - A call that finds no room for its origin's window is refused, and nothing is delivered.
@@ -62,8 +63,8 @@ impl Messages {
         }
         self.cache.mark(id.run, id.number(), now);
         self.repair.came(id);
-        if out.cx.phase == Phase::Up && out.view.slot_of_run(id.run).is_some() {
-            self.take(out, id, Kept { topic, payload, since: now, age_here: age, from: Some(id.run) });
+        if out.cx.phase == Phase::Up {
+            self.take(out, id, from, Kept { topic, payload, since: now, age_here: age, from: Some(id.run) });
         } else {
             out.cx.timers.set_by(Timer::RepairMessages, now + ORIGIN_MEMORY);
             deliver(out.cx, Delivery { id, from, topic, payload, kind: DeliveryKind::Broadcast });

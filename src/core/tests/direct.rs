@@ -76,19 +76,28 @@ fn whichever_way_comes_first_is_delivered_and_the_other_is_a_duplicate() {
 }
 
 #[test]
-fn a_call_of_a_member_is_sent_on_and_one_of_who_is_in_nobodys_view_is_not() {
+fn a_call_is_sent_on_and_of_who_is_in_nobodys_view_once_it_enters() {
     let mut net = Net::cluster(Profile::Local, 3);
-    assert_eq!(bring_number(&mut net, 1, STRANGER, 1), NEW);
+    let late = net.add("late", 3, &[0]);
+    (0..3).for_each(|node| net.cut(node, late, true));
+    let origin = net.nodes[late].core.me().run;
+    assert_eq!(bring(&mut net, 1, direct(broadcast(origin, 1), Some(id("late")), Duration::ZERO)), NEW);
+    assert_eq!(net.nodes[1].messages[0].1.from, id("late"));
     net.run(Duration::from_secs(3));
     assert!(heard(&net, 0).is_empty() && heard(&net, 2).is_empty());
+    (0..3).for_each(|node| net.cut(node, late, false));
+    net.run(Duration::from_secs(5));
+    for node in 0..3 {
+        assert_eq!(heard(&net, node), [broadcast(origin, 1)], "n{node}");
+    }
+    assert!(heard(&net, late).is_empty(), "it said so itself");
     // n2 hears n0 through n1 alone, which had it by a call before.
     net.cut(0, 2, true);
     let run = net.nodes[0].core.me().run;
     say(&mut net, 0);
     assert_eq!(bring_number(&mut net, 1, run, 1), NEW);
     net.run(Duration::from_secs(3));
-    assert_eq!(heard(&net, 2), [broadcast(run, 1)]);
-    assert_eq!(heard(&net, 1).len(), 2);
+    assert_eq!(heard(&net, 2), [broadcast(origin, 1), broadcast(run, 1)]);
     assert_sums(&net);
 }
 
