@@ -26,6 +26,9 @@ pub const SPREAD_PACKETS: usize = 4;
 pub const MAX_UNSPREAD: usize = 4_096;
 /// The number of numbers of one origin by which its messages are recognised: older ones count as seen.
 pub const MESSAGE_WINDOW: u64 = 4_096;
+/// The greatest distance of a number from the highest one that was heard of its origin: no process says so much. What is
+/// farther ahead would make all that the origin says seem old.
+pub const MAX_NUMBERS_AHEAD: u64 = 1 << 32;
 /// The time after its sending for which a broadcast is given to members that lack it; older ones are not accepted.
 pub const BROADCAST_LIFE: Duration = Duration::from_secs(10);
 /// The time for which an origin's window is kept after the last new message of it: by then all copies are older than

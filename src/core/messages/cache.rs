@@ -16,7 +16,7 @@ use super::Numbers;
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::limits::{
     BROADCAST_LIFE, FETCH_TIME, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES,
-    MAX_ORIGINS, ORIGIN_MEMORY,
+    MAX_NUMBERS_AHEAD, MAX_ORIGINS, ORIGIN_MEMORY,
 };
 use crate::member::Run;
 use crate::time::Time;
@@ -123,10 +123,12 @@ impl Cache {
         all.filter(|(_, origin)| !origin.kept.is_empty()).map(|(run, origin)| (*run, origin))
     }
 
-    /// Returns true if a number is new to its origin's window; a number of an origin without a window is.
+    /// Returns true if a number is new to its origin's window, and not farther ahead of it than an origin says anything; a
+    /// number of an origin without a window is new.
     pub(super) fn is_new(&self, run: Run, number: u64) -> bool {
         let window = self.origins.get(&run).and_then(|origin| origin.window.as_ref());
-        window.is_none_or(|window| window.judge(number).is_new())
+        let is_near = |window: &Numbers| number.saturating_sub(window.highest()) <= MAX_NUMBERS_AHEAD;
+        window.is_none_or(|window| window.judge(number).is_new() && is_near(window))
     }
 
     /// Marks a number as seen; returns false if it was seen before. The table must have room for its origin.

@@ -8,7 +8,7 @@ use crate::connectivity::Paths;
 use crate::detection::LocalHealth;
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::io::{DeliveryKind, LinkId, OutOfBandBroadcast};
-use crate::limits::{DIRECT_RETRY, MAX_FLOODED_PAYLOAD, SEND_TIMEOUT};
+use crate::limits::{DIRECT_RETRY, MAX_FLOODED_PAYLOAD, MAX_NUMBERS_AHEAD, SEND_TIMEOUT};
 use crate::member::tests::record;
 use crate::member::{NodeId, Run, Status};
 use crate::observers::Observers;
@@ -188,6 +188,23 @@ fn a_broadcast_is_sent_on_once_and_never_back() {
     messages.send_batch(&mut lent.out(), &batch, vec![N1, N2]);
     let copies = lent.sent().into_iter().filter(|message| matches!(message, Message::Broadcast(_))).count();
     assert_eq!(copies, 2);
+}
+
+#[test]
+fn a_number_farther_ahead_than_anybody_says_so_much_is_neither_taken_nor_asked_for() {
+    let (mut lent, mut messages) = Lent::new();
+    let broadcast = |number| Broadcast { run: Run(102), number, age_ms: 0, topic: topic(), payload: payload(1) };
+    let too_far = 2 + MAX_NUMBERS_AHEAD;
+    for number in [1, too_far, 2] {
+        messages.on_broadcast(&mut lent.out(), N1, &broadcast(number));
+    }
+    let spans = [Span { run: Run(102), first: too_far + 1, last: too_far + 1 }];
+    messages.on_have_broadcasts(&mut lent.out(), N1, &spans);
+    let asked = lent.sent();
+    assert!(asked.is_empty(), "{asked:?}");
+    messages.on_broadcast(&mut lent.out(), N1, &broadcast(too_far));
+    assert_eq!(lent.cx.counters.messages.delivered, 3, "of a long silence");
+    assert_eq!(lent.cx.counters.messages.duplicate, 1);
 }
 
 #[test]
