@@ -28,19 +28,21 @@ pub(crate) enum Turn {
     Introduction,
     /// To be heard about this node's own status, without being in the view.
     Objection,
-    /// To be told why it is not let in: the status held of its name, or that its cluster or version is another one.
+    /// To be told that its cluster or version is another one. A crowd of those keeps nobody of this cluster waiting.
     Refusal,
+    /// To be told the status held of its name, by which it is not let in.
+    HeldStatus,
 }
 
 impl Turn {
-    const COUNT: usize = Turn::Refusal as usize + 1;
+    const COUNT: usize = Turn::HeldStatus as usize + 1;
 
     /// Returns the greatest number of them in an interval in all.
     const fn most(self) -> usize {
         match self {
             Turn::Question => MAX_QUESTIONS,
             Turn::Elsewhere => MAX_ELSEWHERE,
-            Turn::Introduction | Turn::Objection | Turn::Refusal => MAX_STRANGER_ANSWERS,
+            Turn::Introduction | Turn::Objection | Turn::Refusal | Turn::HeldStatus => MAX_STRANGER_ANSWERS,
         }
     }
 }

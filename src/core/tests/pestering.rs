@@ -10,7 +10,7 @@ use headcount_core::limits::{
     CRASH_HEARSAY_INTERVAL, LINK_BACKOFF, MAX_STRANGER_ANSWERS, MIN_CRASH_PROBE_GAP, MIN_QUESTION_BYTES, TOLD_INTERVAL,
 };
 use headcount_core::wire::{Header, Message, Nonce, Note, Packet, PacketBuilder};
-use headcount_core::{DetectionMethod, Input, LinkEvent, Output, Profile, ProtocolRange, Run, Status};
+use headcount_core::{DetectionMethod, Input, LinkEvent, Output, Profile, ProtocolRange, Record, Run, Status};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -82,6 +82,14 @@ fn nodes_of_other_clusters_versions_and_protocols_are_refused_so_often_and_no_mo
             notices += outputs.iter().filter(|output| matches!(output, Output::Notice(_))).count();
         }
         assert_eq!((answers, notices), (MAX_STRANGER_ANSWERS, 1), "another {what}");
+        // They take nothing of who is held as somebody else, and may say so at once.
+        alone.told_of(0..1, Status::Up);
+        let late = Record { run: Run(0xf), incarnation: 4, ..member(0, Status::Up) };
+        let nonce = alone.core.nonce(late.address, alone.now);
+        let told = alone.hand_in(late.address, late.run, |packet| {
+            packet.push(&Message::IAm { nonce, record: late.clone() });
+        });
+        assert!(told.iter().any(|(_, message)| matches!(message, Message::WhoAreYou { .. })), "{what}: {told:?}");
     }
     let mut alone = Alone::with_teller();
     let mut answers = 0;

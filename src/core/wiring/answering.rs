@@ -191,14 +191,14 @@ impl Core {
         }
         match answer.shown.introduction {
             Some(Introduction::Tombstoned { incarnation })
-                if self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) =>
+                if self.packets.turns.take(self.cx.now, Turn::HeldStatus, sender.from) =>
             {
                 let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
                 packet.push(&Message::WhoAreYou { nonce, echo: None });
                 packet.push(&Message::HeldStatus { run: sender.run, incarnation, status: Status::Down, age_ms: 0 });
             }
             Some(Introduction::Outdated { newer }) => {
-                if self.packets.turns.take(self.cx.now, Turn::Refusal, sender.from) {
+                if self.packets.turns.take(self.cx.now, Turn::HeldStatus, sender.from) {
                     // It will raise its incarnation above this record, and may say so at once.
                     let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
                     packet.push(&Message::WhoAreYou { nonce, echo: None });
