@@ -228,7 +228,7 @@ impl Messages {
             if !is_told && packets.len() < most {
                 let mut packet = out.packet_by(way, sender);
                 is_told = packet.push(&message);
-                packets.push(packet);
+                packets.extend(is_told.then_some(packet));
             }
             if !is_told {
                 break;
