@@ -14,6 +14,7 @@ mod check;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::peer::Peer;
@@ -56,7 +57,8 @@ impl LiveAt {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     entries: Vec<Option<Entry>>,
-    free: Vec<Slot>,
+    /// The one that is free for the longest is used next: its eight bits last the longest so.
+    free: VecDeque<Slot>,
     /// The slots in the order of their names: four bytes for each, since the names are in the records.
     by_name: Vec<Slot>,
     by_run: Map<Run, Slot>,
@@ -173,7 +175,7 @@ impl View {
         debug_assert_eq!(hash, record.hash());
         debug_assert!(self.slot_of(record.id.as_str()).is_none() && self.slot_of_run(record.run).is_none());
         let Err(place) = self.place_of(record.id.as_str()) else { unreachable!("a name is added once") };
-        let slot = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop_front().unwrap_or_else(|| {
             push(&mut self.entries, None);
             slot_at(self.entries.len() - 1)
         });
@@ -225,7 +227,7 @@ impl View {
         }
         let entry = self.entries[index_of(slot)].take().expect("a slot in use holds a member");
         self.by_run.remove(&entry.record.run);
-        self.free.push(next_use(slot));
+        self.free.push_back(next_use(slot));
         self.tally.take(entry.status, entry.hash, entry.name_hash);
         entry.record
     }

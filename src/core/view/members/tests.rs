@@ -91,4 +91,10 @@ fn a_slot_that_was_kept_for_too_long_names_nobody() {
     }
     assert!(slots[..255].iter().all(|slot| view.get(*slot).is_none()));
     assert_eq!(view.get(slots[255]).map(|entry| entry.record.id.as_str()), Some("n255"));
+    let others = ["a", "b"].map(|id| insert(&mut view, member(id, Status::Up)));
+    for slot in others {
+        view.remove(slot);
+    }
+    let next = insert(&mut view, member("c", Status::Up));
+    assert_eq!(index_of(next), index_of(others[0]), "the one that is free for the longest");
 }
