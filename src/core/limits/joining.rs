@@ -34,8 +34,7 @@ pub const FOUNDING_RETRIES: u32 = 3;
 /// The greatest number of times in one retry interval that a joiner asks a candidate for founding that others named, or
 /// tells others of one that comes first. Each comes before the one before it: among a thousand seeds that is some seven times.
 pub const MAX_CANDIDATE_NEWS: u32 = 32;
-/// The time without progress after which the place of a joiner that is being served the view may be given to another
-/// one.
+/// The time without a pull after which the place of a joiner that is being served the view may be given to another one.
 pub const IDLE_PLACE: Duration = Duration::from_millis(50);
 /// The time without an answer from its advertised address after which a joiner that is heard from another one is told
 /// so.

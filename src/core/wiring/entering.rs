@@ -210,7 +210,7 @@ impl Core {
 
     /// Serves a pull.
     pub(crate) fn on_pull(&mut self, sender: Sender, after: Option<&NodeId>, pages: u8) {
-        let Some(to) = self.sponsor.on_pull(&mut outbox!(self), sender, after) else { return };
+        let Some(to) = self.sponsor.on_pull(&mut outbox!(self), sender) else { return };
         if after.is_none() {
             self.lease_updates.teach(&mut outbox!(self), to, sender.run);
         }

@@ -161,12 +161,7 @@ impl Joiner {
 
 impl Sponsor {
     /// Takes a pull of a member or of a joiner of ours; returns the address where it is served.
-    pub(crate) fn on_pull(
-        &mut self,
-        out: &mut Outbox<'_>,
-        sender: Sender,
-        after: Option<&NodeId>,
-    ) -> Option<SocketAddr> {
+    pub(crate) fn on_pull(&mut self, out: &mut Outbox<'_>, sender: Sender) -> Option<SocketAddr> {
         let to = match sender.kind {
             SenderKind::Member(slot) if out.view.entry(slot).peer.is_proven() => out.view.record(slot).address,
             SenderKind::Member(slot) => {
@@ -196,7 +191,7 @@ impl Sponsor {
         if out.view.slot_of_run(sender.run).is_none() {
             self.serving.begin(sender.run, to, out.cx.now);
         }
-        self.serving.pulled(sender.run, after, out.cx.now);
+        self.serving.pulled(sender.run, out.cx.now);
         Some(to)
     }
 

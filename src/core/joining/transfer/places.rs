@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - At most [`MAX_VIEWS_SERVED`] joiners have a place, one for each address.
-//! - A place is kept only by making progress: one whose holder makes none for [`IDLE_PLACE`] is given to a joiner that
-//!   has none.
+//! - A place is kept only by pulling: one whose holder does not for [`IDLE_PLACE`] is given to a joiner that has none. (Who
+//!   pulls the same again lost pages, and waited as long for them.)
 //!
 //! Must not know: records, pages, packets, the core. Its caller says which joiner pulls from where.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::limits::{IDLE_PLACE, MAX_VIEWS_SERVED};
-use crate::member::{NodeId, Run};
+use crate::member::Run;
 use crate::time::Time;
 
 /// The joiners that pages are served to.
@@ -26,17 +26,14 @@ pub(crate) struct ViewServer {
 #[derive(Debug, Clone)]
 struct ServingPlace {
     address: SocketAddr,
-    /// Time at which its holder last made progress: took the place, or pulled pages that it had not pulled before.
-    moved: Time,
-    /// The farthest name that it pulled from; `None` before its first pull.
-    #[expect(clippy::option_option, reason = "a first pull is from before the first name: from `None`")]
-    after: Option<Option<NodeId>>,
+    /// Time at which its holder took the place, or last pulled.
+    pulled: Time,
 }
 
 impl ServingPlace {
     /// Returns true if it may be given to another joiner that needs one: its holder is served all the same if it pulls.
     fn is_spare(&self, now: Time) -> bool {
-        now.since(self.moved) >= IDLE_PLACE
+        now.since(self.pulled) >= IDLE_PLACE
     }
 }
 
@@ -54,7 +51,7 @@ impl ViewServer {
         if let Some((same, _)) = others().find(|(_, place)| place.address == address) {
             return Some(*same);
         }
-        let idle = others().filter(|(_, place)| place.is_spare(now)).min_by_key(|(_, place)| place.moved);
+        let idle = others().filter(|(_, place)| place.is_spare(now)).min_by_key(|(_, place)| place.pulled);
         idle.map(|(run, _)| *run)
     }
 
@@ -69,16 +66,14 @@ impl ViewServer {
         let same = self.places.iter().find(|(_, place)| place.address == address).map(|(run, _)| *run);
         let spare = if self.places.len() >= MAX_VIEWS_SERVED { self.spare(run, address, now) } else { same };
         spare.and_then(|spare| self.places.remove(&spare));
-        self.places.insert(run, ServingPlace { address, moved: now, after: None });
+        self.places.insert(run, ServingPlace { address, pulled: now });
         true
     }
 
-    /// Notes a pull of a place's holder: it is progress if it did not pull from there before.
-    pub(crate) fn pulled(&mut self, run: Run, after: Option<&NodeId>, now: Time) {
-        if let Some(place) = self.places.get_mut(&run)
-            && place.after.as_ref().is_none_or(|farthest| farthest.as_ref() < after)
-        {
-            (place.after, place.moved) = (Some(after.cloned()), now);
+    /// Notes a pull of a place's holder.
+    pub(crate) fn pulled(&mut self, run: Run, now: Time) {
+        if let Some(place) = self.places.get_mut(&run) {
+            place.pulled = now;
         }
     }
 
@@ -113,19 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_kept_by_going_on_and_not_by_pulling_the_same_again() {
+    fn a_place_is_kept_by_pulling() {
         let (run, ms) = (Run(1), Duration::from_millis(1));
-        let name = |nth: u32| NodeId::new(&format!("n{nth:04}")).expect("a good name");
         let mut serving = ViewServer::default();
         assert!(serving.begin(run, at(1), Time::ORIGIN));
-        serving.pulled(run, Some(&name(5)), Time::ORIGIN);
-        let is_spare = |serving: &ViewServer, now| serving.places[&run].is_spare(now);
         let later = Time::ORIGIN + IDLE_PLACE;
-        for before in [None, Some(name(4)), Some(name(5))] {
-            serving.pulled(run, before.as_ref(), later - ms);
-            assert!(!is_spare(&serving, later - ms) && is_spare(&serving, later), "{before:?}");
-        }
-        serving.pulled(run, Some(&name(6)), later);
-        assert!(!is_spare(&serving, later), "it goes on");
+        assert!(serving.begin(run, at(1), later - ms), "asking again keeps none");
+        let is_spare = |serving: &ViewServer, now| serving.places[&run].is_spare(now);
+        assert!(!is_spare(&serving, later - ms) && is_spare(&serving, later));
+        serving.pulled(run, later);
+        assert!(!is_spare(&serving, later + IDLE_PLACE - ms) && is_spare(&serving, later + IDLE_PLACE));
     }
 }
