@@ -119,12 +119,12 @@ fn a_joiner_that_dies_before_it_is_up_is_dropped_from_the_listing_after_the_down
 }
 
 #[test]
-fn a_joiner_that_lives_and_is_silent_keeps_its_place() {
+fn a_joiner_that_stalls_keeps_its_place_until_the_down_timeout() {
     let mut net = Net::linked(Profile::Default, 3);
     let newcomer = net.add("late", 9, &[0]);
     net.run_until(SECOND, "it is listed", |net| net.nodes[0].core.counts()[Status::Joining.index()] == 1);
     net.pause(newcomer, true);
-    net.run(SECOND * 5);
+    net.run(net.settings.down_timeout - SECOND);
     assert_eq!(net.nodes[0].core.counts()[Status::Joining.index()], 1);
     net.pause(newcomer, false);
     net.run(SECOND * 2);
