@@ -90,7 +90,7 @@ fn told(net: &Net, from: usize, to: usize, message: Message) -> Message {
 }
 
 /// Has a member say a message to another at one moment, so often in each of so many packets, as far as there is room;
-/// returns the bytes that it said, and the bytes that were sent to its address at once.
+/// returns the bytes that it said, and the bytes that the other one sent at once, to whatever address.
 fn answered(message: &Message, packets: usize, times: usize) -> (usize, usize) {
     let mut net = Pair::Proven.meet();
     for _ in 0..MAX_WANTS {
@@ -107,7 +107,7 @@ fn answered(message: &Message, packets: usize, times: usize) -> (usize, usize) {
         net.sent = Some(Vec::new());
         said += Speaker::new(0).fills(&mut net, 1, std::slice::from_ref(&message), times);
         let sent = net.sent.take().expect("kept");
-        heard += sent.iter().filter(|(_, to, _)| *to == address(0)).map(|(.., bytes)| bytes.len()).sum::<usize>();
+        heard += sent.iter().filter(|(from, ..)| *from == address(1)).map(|(.., bytes)| bytes.len()).sum::<usize>();
     }
     (said, heard)
 }
