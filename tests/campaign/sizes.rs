@@ -3,8 +3,9 @@
 //! Must not know: the use of any table.
 
 use headcount_core::limits::{
-    MAX_ADDRESSES_PER_SEED, MAX_DIRECT_MESSAGES, MAX_JOIN_ASKERS, MAX_JOINERS, MAX_KEPT_MESSAGES, MAX_LINKS,
-    MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_SEEDS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
+    MAX_ADDRESSES_PER_SEED, MAX_CONTACTED, MAX_DIRECT_MESSAGES, MAX_ELSEWHERE, MAX_JOIN_ASKERS, MAX_JOINERS,
+    MAX_KEPT_MESSAGES, MAX_LINKS, MAX_NAME_PROBES, MAX_OPEN_REQUESTS, MAX_ORIGINS, MAX_QUESTIONS, MAX_SEEDS,
+    MAX_STRANGER_ANSWERS, MAX_TOMBSTONES, MAX_UNSPREAD, MAX_WANTED,
 };
 use headcount_core::{Core, Sizes};
 use headcount_sim::World;
@@ -16,8 +17,9 @@ use crate::invariants::Invariant;
 const OWN_TIMERS: usize = 64;
 /// Number of timers for each member, joiner or name: to judge, to send heartbeats, to tend links, to look into a crash.
 const TIMERS_EACH: usize = 5;
-/// Number of strangers answered or asked in two seconds, of four kinds, and of holders of names that were asked.
-const MAX_STRANGERS: usize = 4 * 2 * 1_024 + 2 * MAX_JOIN_ASKERS + MAX_NAME_PROBES;
+/// Number of strangers that had their turn in two seconds, of all kinds of turns, and of joiners that were answered.
+const MAX_STRANGERS: usize =
+    2 * (MAX_QUESTIONS + MAX_ELSEWHERE + 4 * MAX_STRANGER_ANSWERS + 6 * MAX_CONTACTED) + 2 * MAX_JOIN_ASKERS;
 /// Number of messages kept, under way, and wanted, of both sizes and kinds; and the windows of origins.
 const MAX_MESSAGES: usize =
     MAX_KEPT_MESSAGES + 2 * MAX_UNSPREAD + MAX_WANTED + MAX_DIRECT_MESSAGES + MAX_OPEN_REQUESTS + 2 * MAX_ORIGINS;

@@ -331,7 +331,7 @@ pub struct Sizes {
     pub confirmations: usize,
     /// Addresses at which this node met itself.
     pub own_addresses: usize,
-    /// Strangers that were answered or asked lately, and holders of names that others want.
+    /// Strangers that were answered or asked lately, and joiners that were answered.
     pub strangers: usize,
     /// Messages between programs that are kept or on their way, and what recognises copies of them.
     pub messages: usize,
