@@ -3,9 +3,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use headcount_core::limits::{
-    IDLE_PLACE, MAX_HOPS, MAX_REFERRALS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
-};
+use headcount_core::limits::{IDLE_PLACE, MAX_HOPS, MAX_REFERRALS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
 use headcount_core::testing::record;
 use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 use headcount_core::{ChangeKind, Command, CoreInit, Input, Notice, Profile, Run, Status, StopReason, Tags};
