@@ -56,6 +56,19 @@ fn answers_to_joiners_that_are_not_let_in_are_kept_from_nobody() {
 
 #[test]
 fn joiners_that_asked_too_early_are_welcomed_as_soon_as_may_be() {
+    let mut alone = seed();
+    for nth in 0..2 {
+        asks(&mut alone, &joiner(nth, v4(nth as u8, nth)));
+    }
+    let late = joiner(90_000, v4(9, 0));
+    asks(&mut alone, &late);
+    let told = founds(&mut alone);
+    let is_welcome = |(to, message): &(_, Message)| *to == late.address && matches!(message, Message::Welcome { .. });
+    assert!(told.iter().any(is_welcome), "who asked last");
+}
+
+/// Returns a core that joins, and has learnt that it is its only seed.
+fn seed() -> Alone {
     let mut alone = Alone::new(1);
     let mine = alone.core.me().address;
     alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![mine]]));
@@ -63,35 +76,34 @@ fn joiners_that_asked_too_early_are_welcomed_as_soon_as_may_be() {
         Output::Transmit { to, bytes, .. } if to == mine => Some(bytes),
         _ => None,
     });
-    // It learns that it is a seed.
     alone.core.handle(alone.now, Input::Packet { from: mine, bytes: &own.expect("it asks itself") });
     alone.outputs();
-    for nth in 0..2 {
-        asks(&mut alone, &joiner(nth, v4(nth as u8, nth)));
-    }
-    let late = joiner(90_000, v4(9, 0));
-    asks(&mut alone, &late);
+    alone
+}
+
+/// Lets a seed found its cluster; returns what it sent meanwhile.
+fn founds(alone: &mut Alone) -> Vec<(SocketAddr, Message)> {
     let until = alone.now + Duration::from_secs(20);
-    let mut is_welcome = false;
+    let mut told = Vec::new();
     while !alone.core.is_up() {
-        alone.now = alone.core.next_deadline().filter(|deadline| *deadline <= until).expect("it founds a cluster");
+        let deadline = alone.core.next_deadline().filter(|deadline| *deadline <= until).expect("it founds a cluster");
+        alone.now = alone.now.max(deadline);
         alone.core.handle(alone.now, Input::Tick);
         for output in alone.outputs() {
             if let Output::Transmit { to, bytes, .. } = output {
                 let messages = Packet::decode(&bytes).expect("ours").messages;
-                is_welcome |=
-                    to == late.address && messages.iter().any(|message| matches!(message, Message::Welcome { .. }));
+                told.extend(messages.into_iter().map(|message| (to, message)));
             }
         }
     }
-    assert!(is_welcome, "who asked last");
+    told
 }
 
 #[test]
-fn joiners_that_gave_up_leave_their_places_to_others() {
-    let mut alone = Alone::new(1);
+fn of_too_many_that_ask_too_early_those_that_gave_up_are_forgotten() {
+    let mut alone = seed();
     let waiting = |told: &[Message]| match told {
-        [Message::NotUp { joiners, .. }] => *joiners as usize,
+        [.., Message::NotUp { joiners, .. }] => *joiners as usize,
         _ => panic!("{told:?}"),
     };
     for nth in 0..MAX_JOINERS {
@@ -100,6 +112,9 @@ fn joiners_that_gave_up_leave_their_places_to_others() {
     alone.now = alone.now + ms(1);
     assert_eq!(waiting(&alone.joins(&member(0, Status::Joining))), MAX_JOINERS, "one goes on asking");
     assert_eq!(waiting(&alone.joins(&member(MAX_JOINERS, Status::Joining))), MAX_JOINERS);
+    let told = founds(&mut alone);
+    let is_told = |nth| told.iter().any(|(to, _)| *to == member(nth, Status::Joining).address);
+    assert_eq!([0, 1, 2, MAX_JOINERS].map(is_told), [true, false, true, true]);
 }
 
 /// Has somebody bring a cookie from an address that may be another one than it advertises; returns all that was sent.
