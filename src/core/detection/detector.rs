@@ -130,22 +130,26 @@ impl Detector {
             suspect_at = suspect_at + demanded / 2;
         }
         let probed = self.inquiries.probed(run);
+        // What others have heard until then counts, not what they had when they were asked first.
+        let last = demanded / LAST_QUESTIONS;
+        let asked_last = suspect_at - last / 2;
+        if now >= asked_last {
+            self.inquiries.ask_again(run, suspect_at - last);
+        }
         if probed >= PROBES && now >= suspect_at {
             if are_rivals_met(demanded) {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
                 return DetectorStep::Wait(now + grounds.settings.probe_timeout);
             }
-            // What others have heard until now counts, not what they had when they were asked first.
-            let last = demanded / LAST_QUESTIONS;
-            self.inquiries.forget_answers(run, suspect_at - last);
-            if now < suspect_at + last && !self.is_everybody_heard(grounds, slot) {
+            let due = self.inquiries.due(run, suspect_at, now);
+            if now < due + last && !self.is_everybody_heard(grounds, slot) {
                 self.inquiries.probe_sent(run, now);
-                return DetectorStep::Probe { nth: probed, next: now + last / 8 };
+                return DetectorStep::Probe { nth: probed, next: (now + last / 8).min(due + last) };
             }
             let doubted = self.inquiries.began(run);
             self.inquiries.close(run);
-            // The last questions were silence, too.
-            let claimed = suspect_at.max(now - last) - demanded;
+            // The last questions delay Suspect, not Down; what this node was late itself is the accused's time to refute.
+            let claimed = due - demanded;
             return DetectorStep::Suspect { doubted, claimed };
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another
@@ -154,7 +158,11 @@ impl Detector {
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
         let pace = grounds.settings.probe_timeout.min(timing.suspect_timeout() / 15);
         let answered_by = now + pace;
-        let next = if probed < PROBES { answered_by } else { answered_by.min(suspect_at) };
+        let next = match probed {
+            ..PROBES => answered_by,
+            _ if now < asked_last => answered_by.min(asked_last),
+            _ => answered_by.min(suspect_at),
+        };
         DetectorStep::Probe { nth: probed, next }
     }
 

@@ -73,6 +73,16 @@ struct Inquiry {
     asked: BTreeMap<Run, Time>,
     /// The members among them that answered, whatever they had heard, and when last.
     answered: BTreeMap<Run, Time>,
+    /// The time from which on an answer need not be asked for again.
+    counts_from: Option<Time>,
+    /// The time at which the last silence was long enough.
+    due: Option<Time>,
+}
+
+impl Inquiry {
+    fn has_answered(&self, witness: Run) -> bool {
+        self.answered.get(&witness).is_some_and(|at| Some(*at) >= self.counts_from)
+    }
 }
 
 impl Inquiries {
@@ -113,17 +123,24 @@ impl Inquiries {
         answered >= WITNESSES.min(observers)
     }
 
-    /// Returns true if a member's answer is known, or it is itself in doubt.
+    /// Returns true if a member need not be asked again, or is itself in doubt.
     pub(super) fn is_heard_or_doubted(&self, subject: Run, witness: Run) -> bool {
-        let has_answered = self.open.get(&subject).is_some_and(|inquiry| inquiry.answered.contains_key(&witness));
-        has_answered || self.probed(witness) > 1
+        self.open.get(&subject).is_some_and(|inquiry| inquiry.has_answered(witness)) || self.probed(witness) > 1
     }
 
-    /// Forgets the answers of before: their members may have heard the subject since then.
-    pub(super) fn forget_answers(&mut self, subject: Run, before: Time) {
+    /// Has those asked again who answered before: they may have heard the subject since.
+    pub(super) fn ask_again(&mut self, subject: Run, before: Time) {
         if let Some(inquiry) = self.open.get_mut(&subject) {
-            inquiry.answered.retain(|_, at| *at >= before);
+            inquiry.counts_from = Some(before);
         }
+    }
+
+    /// Returns the time at which a silence that is long enough since `enough` was first judged: now, or at an earlier question.
+    pub(super) fn due(&mut self, subject: Run, enough: Time, now: Time) -> Time {
+        let Some(inquiry) = self.open.get_mut(&subject) else { return now };
+        let due = inquiry.due.filter(|due| *due >= enough).unwrap_or(now);
+        inquiry.due = Some(due);
+        due
     }
 
     /// Returns the number of probes that were sent in this doubt.
@@ -161,7 +178,7 @@ impl Detector {
         let is_first = inquiry.asked.is_empty();
         let run_at = |slot: &Slot| view.record(*slot).run;
         let all = observers.observers_of(view, subject).into_iter();
-        let silent = all.filter(|slot| !inquiry.answered.contains_key(&run_at(slot)));
+        let silent = all.filter(|slot| !inquiry.has_answered(run_at(slot)));
         let (again, others): (Vec<Slot>, Vec<Slot>) =
             silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
         let more = if is_first { WITNESSES } else { observers.wanted() };
