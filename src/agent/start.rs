@@ -210,6 +210,7 @@ fn quorum(config: &Config, ballot: Ballot, floor: Term) -> QuorumInit {
         voters: leadership.voters.clone(),
         ballot,
         floor,
+        wall_clock: unix_milliseconds(),
     }
 }
 

@@ -134,8 +134,8 @@ pub struct Voters {
     pub failure_tolerance: Option<usize>,
     /// The number of voters that acknowledge their leader now, itself included; `null` if it is not known.
     pub acknowledging: Option<usize>,
-    /// Another electorate in this cluster, if a member has reported one within a minute: two may lead then, and an
-    /// operator has to end one, unless `recovered` is true. `null` if none was.
+    /// Another electorate in this cluster, if a member has reported one within a minute: two may lead until one of them
+    /// ends, by itself. `null` if none was.
     #[serde(default)]
     pub other_electorate: Option<OtherElectorate>,
 }
@@ -152,7 +152,7 @@ pub struct OtherElectorate {
     pub leader: Option<String>,
     /// The term of that leader; without one, a term that is not above its newest.
     pub term: u64,
-    /// True if both were recovered from one electorate, apart: the one that began at the lower term gives way by itself.
+    /// True if both were recovered from one electorate, apart; false if they were founded apart.
     #[serde(default)]
     pub recovered: bool,
 }

@@ -295,14 +295,14 @@ mod tests {
         let mut flipped = good.clone();
         *flipped.last_mut().expect("not empty") ^= 1;
         let mut future = good.clone();
-        future[8] = 12;
+        future[8] = 14;
         let longer = [good.as_slice(), &vec![0; state::MAX_BYTES]].concat();
         let cases = [
             (Vec::new(), BadState::Truncated),
             (good[..good.len() - 1].to_vec(), BadState::Truncated),
             (flipped, BadState::Damaged),
             (longer, BadState::Damaged),
-            (future, BadState::Future { found: 12 }),
+            (future, BadState::Future { found: 14 }),
             (b"something else".to_vec(), BadState::NotState),
         ];
         for (bytes, expected) in cases {

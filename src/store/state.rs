@@ -4,8 +4,8 @@
 //! "hcstate\n"  version u16  body length u32  XXH3-64 of the body u64  body (postcard: Saved)      integers little-endian
 //! ```
 //!
-//! The body of version 11 is cluster, node, incarnation bound, addresses, the ballot of a voter if there is one, and the
-//! origin: the file's time of creation, and its place in the sequence of its directory's states. Versions 1, 2, 4, 7 and 8
+//! The body of version 13 is cluster, node, incarnation bound, addresses, the ballot of a voter if there is one, and the
+//! origin: the file's time of creation, and its place in the sequence of its directory's states. Versions 1, 2, 4, 7, 8 and 11
 //! were written before the first release and are not read; the others do not exist.
 //!
 //! A state that was superseded while another hard link led to it begins with `hcstale` and a line feed (see
@@ -26,7 +26,7 @@ use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
 
 /// The version that this build writes, and the newest that it reads.
-pub(crate) const VERSION: u16 = 11;
+pub(crate) const VERSION: u16 = 13;
 
 /// The largest file that is read, in bytes. All remembered addresses take about 6 KiB, the names of the largest view
 /// that a voter may have accepted 8 MiB.
@@ -116,7 +116,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let version = u16::from_le_bytes(*version);
     match version {
         VERSION => {}
-        found @ (1 | 2 | 4 | 7 | 8) => return Err(BadState::Old { found }),
+        found @ (1 | 2 | 4 | 7 | 8 | 11) => return Err(BadState::Old { found }),
         0..VERSION => return Err(BadState::Damaged),
         found => return Err(BadState::Future { found }),
     }

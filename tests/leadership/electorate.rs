@@ -276,3 +276,46 @@ fn voters_that_others_replaced_and_that_are_all_the_seeds_lead_nothing_when_they
         assert!(!agent.log().contains("belongs to another electorate"), "{}", agent.log());
     }
 }
+
+/// Starts three voters of these names, the first of which is everybody's seed.
+fn three(names: [&str; 3]) -> Cluster {
+    let (data, voters) = (tempfile::tempdir().expect("a directory"), names.join(","));
+    let mut agents = vec![start(data.path(), names[0], &[], &voters, &[])];
+    let seed = agents[0].gossip.clone();
+    agents.extend(names[1..].iter().map(|name| start(data.path(), name, &[&seed], &voters, &[])));
+    Cluster { agents, data }
+}
+
+#[test]
+fn of_two_clusters_that_are_joined_the_electorate_that_was_founded_later_ends_by_itself_and_stays_ended() {
+    let mut first = three(["a", "b", "c"]);
+    first.wait_for_leader(0);
+    let mut second = three(["d", "e", "f"]);
+    for above in 0..3 {
+        let leader = second.wait_for_leader(above);
+        let (done, text) = second.agents[leader.at].client(&["resign"]);
+        assert!(done.success(), "{text}");
+    }
+    let old = second.wait_for_leader(3);
+    let (joined, text) = second.agents[1].client(&["join", &first.agents[0].gossip]);
+    assert!(joined.success(), "{text}");
+    first.agents.append(&mut second.agents);
+    let new = first.wait_for_leader(old.term);
+    assert!(new.at < 3, "of those that were there first: {new:?}");
+    for agent in &first.agents {
+        wait_for("the voters that stay", || (voters_of(agent) == ["a", "b", "c"]).then_some(()));
+        let has_ended = agent.log().contains("the electorate in which this node voted has ended");
+        assert_eq!(has_ended, ["d", "e", "f"].contains(&agent.name.as_str()), "{}", agent.log());
+        let expected = if agent.name == new.name { "HTTP/1.1 200 " } else { "HTTP/1.1 503 " };
+        assert!(agent.get("/leaderz").starts_with(expected), "{}: {}", agent.name, agent.get("/leaderz"));
+    }
+    // It starts again, and knows nobody but those with whom it voted.
+    let seed = first.agents[5].gossip.clone();
+    drop(first.agents.remove(4));
+    first.agents.push(start(second.data.path(), "e", &[&seed], "d,e,f", &[]));
+    let same = first.wait_for_leader(new.term - 1);
+    assert_eq!((same.name, same.term), (new.name, new.term));
+    wait_for("it knows who votes", || (voters_of(&first.agents[5]) == ["a", "b", "c"]).then_some(()));
+    let (added, text) = first.agents[5].client(&["voters", "add", "e"]);
+    assert!(added.success(), "{text}");
+}

@@ -7,9 +7,9 @@ use super::report::{Finding, Level};
 use crate::cli::human::plain;
 use crate::json::{Leader, Voters};
 
-/// A way out that does not make the next one.
-const END_ONE: &str = "stop its voters, and start them with empty data directories and a member of the electorate that stays \
-    among their seeds (with no other seeds than each other they may form one of their own again)";
+/// What becomes of two electorates, and what keeps them from it.
+const ONE_ENDS: &str = "one of the two ends by itself, within seconds: of the lower generation, or else the one that began at \
+    the lower term or was founded later; if both still lead in a minute, mend the network between the two sides";
 
 /// Judges what members of another electorate told the agent.
 pub(super) fn other(leader: &Leader, voters: &Voters) -> Option<Finding> {
@@ -23,26 +23,12 @@ pub(super) fn other(leader: &Leader, voters: &Voters) -> Option<Finding> {
         "there are two electorates in this cluster: here {here}; by the word of {}, {there} of the other one",
         plain(&other.reported_by)
     );
-    if other.recovered {
-        let advice = "both were recovered, apart; the one that began at the lower term gives way by itself, within a minute: if it \
-            does not, mend the network between the two leaders";
-        return Some(Finding::fail("electorates", found, advice));
-    }
-    let younger = match &other.leader {
-        Some(_) if other.term < leader.term => "one has to end, most often the other one, whose terms are lower",
-        Some(_) if other.term > leader.term => "one has to end, most often that of this agent, whose terms are lower",
-        _ => "one has to end, most often the younger one",
-    };
-    Some(Finding::fail("electorates", found, &format!("{younger}: {END_ONE}")))
+    Some(Finding::fail("electorates", found, ONE_ENDS))
 }
 
 /// Judges the lineages that several agents follow, each with the node's name.
 pub(super) fn lineages(lineages: &[(String, String)]) -> Option<Finding> {
-    let advice = format!(
-        "normal for seconds after `headcount recover`; if it stays, there are two electorates, and one has to end, most often \
-         that with the lower terms: {END_ONE}"
-    );
-    let mut told = (lineages.len() > 1).then(|| same("electorates", lineages, &advice))?;
+    let mut told = (lineages.len() > 1).then(|| same("electorates", lineages, ONE_ENDS))?;
     if told.level == Level::Warn {
         told.level = Level::Fail;
     }
@@ -57,35 +43,23 @@ mod tests {
 
     /// Returns what is told of another electorate that this node leads in this term.
     fn told(leads: Option<&str>, term: u64) -> Option<Finding> {
-        told_of(leads, term, false)
-    }
-
-    fn told_of(leads: Option<&str>, term: u64, recovered: bool) -> Option<Finding> {
         let mut voters = electorate(&[("a", "up"), ("b", "up"), ("c", "up")], None);
         let (leader, root) = (leads.map(str::to_owned), "00000000000000ef".to_owned());
-        voters.other_electorate = Some(OtherElectorate { reported_by: "x".to_owned(), root, leader, term, recovered });
+        let (reported_by, recovered) = ("x".to_owned(), false);
+        voters.other_electorate = Some(OtherElectorate { reported_by, root, leader, term, recovered });
         other(&leader_of(Some("a"), "quorum", "led"), &voters)
     }
 
     #[test]
-    fn a_second_electorate_fails_and_the_one_with_the_lower_terms_is_to_end() {
-        let own = leader_of(Some("a"), "quorum", "led");
-        for (term, which) in [(own.term + 1, "of this agent"), (own.term.saturating_sub(1), "the other one")] {
-            let told = told(Some("y"), term).expect("a finding");
-            assert!(told.level == Level::Fail && told.found.contains("two electorates"), "{told:?}");
-            assert!(told.found.contains(&format!("word of x, y leads in term {term}")), "{told:?}");
-            let advice = told.advice.expect("an advice");
-            assert!(advice.contains(which) && advice.contains("among their seeds"), "{advice}");
-        }
+    fn a_second_electorate_fails_and_is_nothing_to_wipe_a_disk_for() {
+        let found = told(Some("y"), 9).expect("a finding");
+        assert!(found.level == Level::Fail && found.found.contains("two electorates"), "{found:?}");
+        assert!(found.found.contains("word of x, y leads in term 9"), "{found:?}");
+        let advice = found.advice.expect("an advice");
+        assert!(advice.contains("by itself") && !advice.contains("empty"), "{advice}");
         assert!(told(None, 0).is_some_and(|told| told.found.contains("nobody leads of the other one")));
+        let own = leader_of(Some("a"), "quorum", "led");
         assert_eq!(other(&own, &electorate(&[("a", "up")], None)), None);
-    }
-
-    #[test]
-    fn a_recovery_that_gives_way_by_itself_is_nothing_to_wipe_a_disk_for() {
-        let told = told_of(Some("y"), 9, true).expect("a finding");
-        let advice = told.advice.expect("an advice");
-        assert!(told.level == Level::Fail && advice.contains("by itself") && !advice.contains("empty"), "{advice}");
     }
 
     #[test]

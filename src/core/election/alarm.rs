@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::raw::Lineage;
 use crate::member::NodeId;
 
 /// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the
@@ -28,17 +29,18 @@ pub enum Alarm {
         /// The other node.
         id: NodeId,
     },
-    /// Another electorate is present in this cluster.
+    /// Another electorate is present in this cluster: one of the two ends.
     OtherElectorate {
         /// The node that belongs to it.
         id: NodeId,
     },
-    /// An electorate that was recovered apart from this one is met, and each has a leader: the one that began at the lower
-    /// term gives way.
-    RecoveredApart {
-        /// The member that follows the other one.
-        id: NodeId,
+    /// This voter's electorate has ended for another one that stands over it.
+    ElectorateEnded {
+        /// The lineage of the other one.
+        by: Lineage,
     },
+    /// This node is to form the first electorate, and its wall clock shows a time before this program's.
+    ClockBehind,
     /// The cluster has an electorate without this node, though this node is configured as a voter.
     ElectorateExists,
     /// Configured voters have not sent their identities: no electorate is formed.
@@ -87,7 +89,8 @@ impl Alarm {
             Alarm::StrangeVoter { .. } => "strange voter",
             Alarm::DuplicateIdentity { .. } => "copied",
             Alarm::OtherElectorate { .. } => "other electorate",
-            Alarm::RecoveredApart { .. } => "recovered apart",
+            Alarm::ElectorateEnded { .. } => "electorate ended",
+            Alarm::ClockBehind => "clock behind",
             Alarm::ElectorateExists => "electorate exists",
             Alarm::VotersMissing { .. } => "voters missing",
             Alarm::FormingHeldUp { .. } => "forming held up",
@@ -134,16 +137,21 @@ impl fmt::Display for Alarm {
             ),
             Alarm::OtherElectorate { id } => write!(
                 f,
-                "{id:?} belongs to another electorate in this cluster: there are two, each with a leader of its own; stop the \
-                 voters of one of them (of the younger one, whose terms are the lower ones), and start them with empty data \
-                 directories and a member of the other electorate among their seeds: with no other seeds than each other they \
-                 may form a second one again"
+                "{id:?} belongs to another electorate in this cluster: of two that have leaders one ends by itself, the one of \
+                 the lower generation, or else that began at the lower term or was founded later; if both still lead in a \
+                 minute, mend the network between the two sides (`headcount doctor`)"
             ),
-            Alarm::RecoveredApart { id } => write!(
+            Alarm::ElectorateEnded { by } => write!(
                 f,
-                "{id:?} follows another leader: an electorate was recovered apart from this one, and both led until they met; \
-                 the one that began at the lower term gives way now. If both still lead in a minute, mend the network between \
-                 the two leaders"
+                "the electorate in which this node voted has ended: another one ({:016x}) stands over it, was in this cluster \
+                 and had a leader; this node votes no more (`headcount voters add` has it vote again), and its ballot is kept \
+                 aside in its data directory; if two clusters were joined by mistake, part them by name and key, and found this \
+                 one anew (`headcount recover --anew`)",
+                by.0
+            ),
+            Alarm::ClockBehind => f.write_str(
+                "the clock of this machine shows a time before this program was made, and this node is to found the first \
+                 electorate, which bears that time: it founds none; set the clock, then start this node again",
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \

@@ -7,7 +7,8 @@
 //! | term, vote | vote twice in one term (Raft, section 3.4: `currentTerm`, `votedFor`) |
 //! | promise | vote while a leader still counts on its acknowledgement |
 //! | newest accepted view | lose a view that was agreed by its acceptance |
-//! | electorate that it knows of | form another one beside it, in terms that were led already |
+//! | electorate that it knows of | form another one beside it, in terms that were led already; vote on in one that ended |
+//! | electorate that ended | (nothing: it is kept for an operator) |
 //!
 //! Must not know: disks.
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::{Descent, Electorate, VoterChange};
+use super::electorate::{Descent, Electorate, EndedElectorate, VoterChange};
 use super::raw::{Digest, Identity};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
@@ -38,15 +39,17 @@ pub struct Ballot {
     pub promise: Duration,
     /// The newest view that it accepted; the first one is the founding view of its electorate.
     pub accepted: Option<NumberedView>,
-    /// The electorate of the cluster, as reported by its voters. Kept by a node that does not vote, and by one that
-    /// learnt of a later electorate than its own.
+    /// The electorate of the cluster, as reported by its voters. Kept by a node that does not vote.
     pub known: Option<Descent>,
+    /// The electorate that it voted in until that ended for the one that it knows of, kept aside for an operator.
+    pub ended: Option<EndedElectorate>,
 }
 
 impl Ballot {
     /// Returns the ballot of a voter at its first start.
     pub fn blank(identity: Identity) -> Self {
-        Self { version: 0, identity, term: Term(0), vote: None, promise: Duration::ZERO, accepted: None, known: None }
+        let (term, promise) = (Term(0), Duration::ZERO);
+        Self { version: 0, identity, term, vote: None, promise, accepted: None, known: None, ended: None }
     }
 
     /// Returns true if the ballot holds nothing that could be undone: no term, vote, promise or accepted view.
@@ -66,20 +69,19 @@ impl Ballot {
         [accepted, known].into_iter().flatten().fold(self.term, Term::max)
     }
 
-    /// Returns the electorate that this node knows of: its own, or the one that came after it.
+    /// Returns the electorate that this node knows of: its own, or the one that stands over it.
     pub fn founded(&self) -> Option<Descent> {
         let own = self.accepted.as_ref().map(|view| view.electorate.descent());
-        match (own, self.known) {
-            (Some(own), Some(known)) if !known.succeeds(&own) => Some(own),
-            (own, known) => known.or(own),
-        }
+        own.into_iter().chain(self.known).max_by_key(Descent::rank)
     }
 
     /// Returns true if the invariants hold. Asked of what was read from a disk.
     pub fn is_well_formed(&self) -> bool {
         let is_accepted_well_formed = self.accepted.as_ref().is_none_or(NumberedView::is_well_formed);
         let is_known_well_formed = self.known.as_ref().is_none_or(Descent::is_well_formed);
-        self.term.is_in_bounds() && self.promise <= MAX_LEASE && is_accepted_well_formed && is_known_well_formed
+        let is_ended_well_formed = self.ended.as_ref().is_none_or(EndedElectorate::is_well_formed);
+        let are_electorates_well_formed = is_accepted_well_formed && is_known_well_formed && is_ended_well_formed;
+        self.term.is_in_bounds() && self.promise <= MAX_LEASE && are_electorates_well_formed
     }
 }
 
@@ -93,6 +95,7 @@ struct Saved {
     promise_ms: u64,
     accepted: Option<SavedView>,
     known: Option<Descent>,
+    ended: Option<EndedElectorate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,9 +119,10 @@ impl Serialize for Ballot {
             change: view.change.as_deref().cloned(),
         });
         let Self { version, identity, term, vote, promise, known, .. } = *self;
+        let ended = self.ended.clone();
         // Rounded up: a promise must not become shorter on its way through a disk.
         let promise_ms = promise.as_nanos().div_ceil(1_000_000) as u64;
-        Saved { version, identity, term, vote, promise_ms, accepted, known }.serialize(serializer)
+        Saved { version, identity, term, vote, promise_ms, accepted, known, ended }.serialize(serializer)
     }
 }
 
@@ -132,7 +136,7 @@ impl TryFrom<Saved> for Ballot {
     type Error = &'static str;
 
     fn try_from(saved: Saved) -> Result<Self, Self::Error> {
-        let Saved { version, identity, term, vote, promise_ms, accepted, known } = saved;
+        let Saved { version, identity, term, vote, promise_ms, accepted, known, ended } = saved;
         let accepted = match accepted {
             None => None,
             Some(saved) => {
@@ -147,7 +151,7 @@ impl TryFrom<Saved> for Ballot {
             }
         };
         let promise = Duration::from_millis(promise_ms);
-        let ballot = Self { version, identity, term, vote, promise, accepted, known };
+        let ballot = Self { version, identity, term, vote, promise, accepted, known, ended };
         if ballot.is_well_formed() { Ok(ballot) } else { Err("the ballot is out of bounds") }
     }
 }
@@ -156,15 +160,18 @@ impl TryFrom<Saved> for Ballot {
 mod tests {
     use super::*;
     use crate::election::electorate::Voter;
+    use crate::limits::EARLIEST_FOUNDING;
 
     #[test]
     fn a_ballot_comes_back_from_the_disk_as_it_was_with_its_promise_no_shorter() {
         let voter = Voter { id: NodeId::new("a").expect("a name"), identity: Identity(7) };
-        let founding = NumberedView::founding(Electorate::founded_by(vec![voter]));
+        let founding = NumberedView::founding(Electorate::founded_by(vec![voter], EARLIEST_FOUNDING));
         let promise = Duration::from_micros(5_000_001);
         let vote = Some(Identity(7));
-        let ballot =
-            Ballot { version: 3, term: Term(4), vote, promise, accepted: Some(founding), ..Ballot::blank(Identity(7)) };
+        let electorate = Electorate::clone(&founding.electorate);
+        let (accepted, ended) = (Some(founding), Some(EndedElectorate { electorate, term: Term(3), number: 5 }));
+        let blank = Ballot::blank(Identity(7));
+        let ballot = Ballot { version: 3, term: Term(4), vote, promise, accepted, ended, ..blank };
         let bytes = postcard::to_allocvec(&ballot).expect("encodes");
         let read: Ballot = postcard::from_bytes(&bytes).expect("decodes");
         assert_eq!(read.promise, Duration::from_millis(5_001));

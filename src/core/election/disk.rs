@@ -29,6 +29,7 @@ impl<R: Rules> Election<R> {
             self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
         }
         let awaited_own_disk = self.awaits_own_disk();
+        self.announce_end();
         self.stored = self.ballot.clone();
         if awaited_own_disk {
             self.begin_voters_time(context);

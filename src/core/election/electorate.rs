@@ -4,14 +4,22 @@
 //! voters. A voter is its identity, which is in its data directory: a node that comes back under its name without that
 //! directory is a stranger, since it may have forgotten a vote or a promise.
 //!
+//! **Of two electorates that meet in one cluster one stands**, for everybody and for ever: so they are compared by what
+//! never changes, and not by the term that each happens to be in, by which two could end each other. The later generation
+//! stands, since an operator began it; of recoveries the one that began at the higher term; of first electorates the one
+//! that was founded earlier; then the lineage decides ([`Descent::stands_over`]).
+//!
 //! Must not know: who is up.
+
+use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::raw::{Identity, Lineage};
 use super::term::Term;
-use crate::limits::MAX_VOTERS;
+use super::view::MAX_NUMBER;
+use crate::limits::{EARLIEST_FOUNDING, MAX_VOTERS};
 use crate::member::NodeId;
 
 /// A voter: a name and the identity behind it.
@@ -31,9 +39,10 @@ pub struct Electorate {
     /// The lineage of the first electorate, from which this one descends; the same as `lineage` in the first
     /// electorate.
     pub root: Lineage,
-    /// The term at which its generation began: nobody leads in it, and all terms of the generation are above it. Of two
-    /// electorates with one root, the one that began at the higher term stands, wherever they meet.
+    /// The term at which its generation began: nobody leads in it, and all terms of the generation are above it.
     pub began: Term,
+    /// The wall clock of the founder when it formed the first electorate, in milliseconds since 1970.
+    pub founded: u64,
     /// The voters, sorted by name.
     pub voters: Vec<Voter>,
 }
@@ -49,18 +58,54 @@ pub struct Descent {
     /// one and the next generation: a recovery begins the next generation above every term that was ever led in this
     /// one.
     pub began: Term,
+    /// The founding of the first electorate, see [`Electorate::founded`].
+    pub founded: u64,
 }
 
+/// The place of an electorate in the order of all.
+pub(crate) type Rank = (Term, Reverse<u64>, Lineage);
+
 impl Descent {
+    /// Returns true if this electorate stands where the two meet, and the other one ends: of two different ones always
+    /// the same.
+    pub fn stands_over(&self, other: &Descent) -> bool {
+        self.rank() > other.rank()
+    }
+
+    /// Returns the place in the order of all electorates: a first one began at term 0, and a later generation at a
+    /// higher term than any of those before.
+    pub(crate) fn rank(&self) -> Rank {
+        (self.began, Reverse(self.founded), self.lineage)
+    }
+
     /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
     pub fn succeeds(&self, other: &Descent) -> bool {
-        self.root == other.root && self.began > other.began
+        self.root == other.root && self.stands_over(other)
     }
 
     /// Returns true if the invariants hold. Asked of everything that is received or read from a disk.
     pub fn is_well_formed(&self) -> bool {
         let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
-        is_of_its_root && self.began.is_beginning() && self.lineage != Lineage(0)
+        let is_founding = (EARLIEST_FOUNDING..1 << 53).contains(&self.founded);
+        is_of_its_root && is_founding && self.began.is_beginning() && self.lineage != Lineage(0)
+    }
+}
+
+/// An electorate that ended, as one of its voters keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EndedElectorate {
+    /// The electorate.
+    pub electorate: Electorate,
+    /// The voter's term in it: the highest one that was led, as far as this voter knows.
+    pub term: Term,
+    /// The number of the newest view that the voter accepted.
+    pub number: u64,
+}
+
+impl EndedElectorate {
+    /// Returns true if the invariants hold. Asked of what was read from a disk.
+    pub fn is_well_formed(&self) -> bool {
+        self.electorate.is_well_formed() && self.term.is_in_bounds() && self.number <= MAX_NUMBER
     }
 }
 
@@ -74,10 +119,10 @@ pub enum VoterChange {
 }
 
 impl Electorate {
-    /// Returns the first electorate. All nodes that form it of the same voters get the same lineage.
-    pub fn founded_by(mut voters: Vec<Voter>) -> Self {
+    /// Returns the first electorate, of these voters, founded at this time on the wall clock of one of them.
+    pub fn founded_by(mut voters: Vec<Voter>, founded: u64) -> Self {
         voters.sort_unstable();
-        let mut electorate = Self { lineage: Lineage(0), root: Lineage(0), began: Term(0), voters };
+        let mut electorate = Self { lineage: Lineage(0), root: Lineage(0), began: Term(0), founded, voters };
         electorate.lineage = Lineage(electorate.hash());
         electorate.root = electorate.lineage;
         electorate
@@ -85,7 +130,7 @@ impl Electorate {
 
     /// Returns the electorate's name and origin.
     pub fn descent(&self) -> Descent {
-        Descent { lineage: self.lineage, root: self.root, began: self.began }
+        Descent { lineage: self.lineage, root: self.root, began: self.began, founded: self.founded }
     }
 
     /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
@@ -99,17 +144,15 @@ impl Electorate {
         let mut identities: Vec<Identity> = self.voters.iter().map(|voter| voter.identity).collect();
         identities.sort_unstable();
         identities.dedup();
-        let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
         is_sorted
-            && is_of_its_root
-            && self.began.is_beginning()
+            && self.descent().is_well_formed()
             && identities.len() == self.voters.len()
             && (1..=MAX_VOTERS).contains(&self.voters.len())
     }
 
     /// Returns the hash of everything in it.
     pub fn hash(&self) -> u64 {
-        let mut bytes = [self.lineage.0, self.root.0, self.began.0].map(u64::to_le_bytes).concat();
+        let mut bytes = [self.lineage.0, self.root.0, self.began.0, self.founded].map(u64::to_le_bytes).concat();
         for voter in &self.voters {
             bytes.push(voter.id.as_str().len() as u8);
             bytes.extend_from_slice(voter.id.as_str().as_bytes());
@@ -181,7 +224,7 @@ mod tests {
     }
 
     fn electorate(size: u64) -> Electorate {
-        Electorate::founded_by((0..size).map(|i| voter(&format!("v{i}"), i + 1)).collect())
+        Electorate::founded_by((0..size).map(|i| voter(&format!("v{i}"), i + 1)).collect(), EARLIEST_FOUNDING)
     }
 
     #[test]
@@ -203,11 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn the_lineage_depends_on_the_identities_and_not_on_the_order_in_which_they_were_learnt() {
+    fn the_lineage_depends_on_the_identities_and_the_founding_and_not_on_the_order_in_which_they_were_learnt() {
         let (a, b) = (voter("a", 1), voter("b", 2));
-        let founded = Electorate::founded_by(vec![b.clone(), a.clone()]);
-        assert_eq!(founded, Electorate::founded_by(vec![a.clone(), b]));
-        assert_ne!(founded.lineage, Electorate::founded_by(vec![a, voter("b", 3)]).lineage);
+        let founded = |voters| Electorate::founded_by(voters, EARLIEST_FOUNDING);
+        let first = founded(vec![b.clone(), a.clone()]);
+        assert_eq!(first, founded(vec![a.clone(), b.clone()]));
+        assert_ne!(first.lineage, founded(vec![a.clone(), voter("b", 3)]).lineage);
+        assert_ne!(first.lineage, Electorate::founded_by(vec![a, b], EARLIEST_FOUNDING + 1).lineage);
     }
 
     #[test]
@@ -240,5 +285,33 @@ mod tests {
         let heir = Electorate { lineage: Lineage(9), ..own_heir };
         assert!(heir.is_well_formed() && heir.succeeds(&electorate(2)) && !electorate(2).succeeds(&heir));
         assert!(!electorate(8).is_well_formed());
+        for founded in [0, EARLIEST_FOUNDING - 1, 1 << 53] {
+            assert!(!Electorate { founded, ..electorate(2) }.is_well_formed(), "founded at {founded}");
+        }
+    }
+
+    #[test]
+    fn of_two_electorates_one_stands_by_generation_then_beginning_or_founding_then_lineage() {
+        let of = |generation, draw, founded, lineage| {
+            let began = if generation == 0 { Term(0) } else { Term::beginning_of(generation, draw) };
+            Descent { lineage: Lineage(lineage), root: Lineage(9), began, founded: EARLIEST_FOUNDING + founded }
+        };
+        // From the one that gives way to all others to the one that stands over all.
+        let ordered = [
+            of(0, 0, 50, 8),
+            of(0, 0, 7, 1),
+            of(0, 0, 7, 2),
+            of(0, 0, 0, 1),
+            of(1, 5, 0, 9),
+            of(1, 6, 90, 1),
+            of(1, 6, 3, 1),
+            of(1, 6, 3, 2),
+            of(2, 1, 60, 1),
+        ];
+        for (at, one) in ordered.iter().enumerate() {
+            for (other_at, other) in ordered.iter().enumerate() {
+                assert_eq!(one.stands_over(other), at > other_at, "{one:?} and {other:?}");
+            }
+        }
     }
 }

@@ -210,7 +210,7 @@ impl<R: Rules> Election<R> {
         let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
         let descent = view.electorate.descent();
         // This node votes in the electorate, and in the generation, that it is sure of, should there be two.
-        let is_it = self.ballot.known.is_none_or(|known| known.lineage == descent.lineage || descent.succeeds(&known));
+        let is_it = self.ballot.known.is_none_or(|known| !known.stands_over(&descent));
         is_it && (view.electorate.contains(self.ballot.identity) || is_learner)
     }
 

@@ -1,9 +1,14 @@
 //! Forming the first electorate: every configured voter learns the identities of *all* the others before it votes.
 //!
 //! Two voters know each other once each has heard the other's identity *and* that the other holds its own. Only then
-//! does either count the other in, so that an electorate names identities that all knew of one another at one time: if
+//! is the other counted in, so that an electorate names identities that all knew of one another at one time: if
 //! a voter's disk is lost meanwhile, voters that have not formed yet meet it under its new identity, and those that
 //! have formed turn it away. A voter that has formed once never forms again.
+//!
+//! **The founder alone forms**: the first of the configured names. It names the time of its wall clock as the founding,
+//! by which electorates that were founded apart are compared for ever, and tells the others once its electorate is on its
+//! disk; they take it over, as whoever comes late does. So all have the same one, also if the founder starts again
+//! meanwhile. A founder whose clock is before this program's time forms nothing.
 //!
 //! **Never beside another one.** A cluster has one electorate, whichever nodes are configured to form one: those voters
 //! may have been replaced since, and come back with empty disks. So no voter forms an electorate while it knows of
@@ -28,7 +33,7 @@ use super::message::{Body, ElectorateReport, Roster};
 use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Context, Election, Role, Rules};
-use crate::limits::IDENTITY_TIMEOUT;
+use crate::limits::{EARLIEST_FOUNDING, IDENTITY_TIMEOUT};
 use crate::member::NodeId;
 use crate::time::Time;
 
@@ -103,6 +108,11 @@ impl<R: Rules> Election<R> {
         self.form_if_complete(context);
     }
 
+    /// Returns true if this node is the one that forms the first electorate of those configured.
+    pub(super) fn is_founder(&self) -> bool {
+        self.configured.first() == Some(&self.me)
+    }
+
     fn is_known(&self, id: &NodeId) -> bool {
         matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|heard| heard.holds_me))
     }
@@ -113,7 +123,8 @@ impl<R: Rules> Election<R> {
         self.expire(context);
         let before = (self.founded(), self.rumoured);
         self.rumoured = rumoured;
-        let is_news = |sure: &Descent| self.founded().is_none_or(|founded| sure.succeeds(&founded));
+        let has_ended = sure.is_some_and(|sure| self.end_for(context, &sure));
+        let is_news = |sure: &Descent| has_ended || self.founded().is_none_or(|founded| sure.stands_over(&founded));
         if let Some(sure) = sure.filter(is_news) {
             self.ballot.known = Some(sure);
             self.persist();
@@ -160,7 +171,8 @@ impl<R: Rules> Election<R> {
             Role::Forming(forming) => forming.heard.get(to).map(|heard| heard.identity),
             _ => self.electorate().and_then(|electorate| electorate.named(to)).map(|voter| voter.identity),
         };
-        let newest = self.newest().filter(|_| self.is_voter());
+        // Nobody takes an electorate over that its founder may have forgotten when it starts again.
+        let newest = self.newest().filter(|_| self.is_voter() && self.stored.accepted.is_some());
         let founded = self.electorate_report();
         self.send(to, Body::Roster(Roster { names: hash_of(&self.configured), holds, asks, founded, newest }));
     }
@@ -186,7 +198,9 @@ impl<R: Rules> Election<R> {
             forming.heard.insert(from.clone(), Heard { identity, holds_me: roster.holds == Some(me), founded });
         }
         if roster.asks {
-            self.introduce(from, false);
+            // The founder need not wait for its next question to hear from who has just come.
+            let is_new = self.is_forming() && self.is_founder() && roster.holds.is_none();
+            self.introduce(from, is_new);
         }
         self.form_if_complete(context);
         if let (Role::Forming(_), Some(view)) = (&self.role, roster.newest)
@@ -213,18 +227,23 @@ impl<R: Rules> Election<R> {
     fn form_if_complete(&mut self, context: &Context<'_>) {
         let Role::Forming(forming) = &self.role else { return };
         let is_complete = self.configured.iter().all(|id| *id == self.me || self.is_known(id));
-        if !is_complete {
+        if !is_complete || !self.is_founder() {
             return;
+        }
+        let (wall_clock, began) = self.wall_clock;
+        let founded = wall_clock.saturating_add(context.now.since(began).as_millis() as u64);
+        if founded < EARLIEST_FOUNDING {
+            return self.actions.push_back(Action::Alarm(Alarm::ClockBehind));
         }
         let others = forming.heard.iter().map(|(id, heard)| Voter { id: id.clone(), identity: heard.identity });
         let me = Voter { id: self.me.clone(), identity: self.ballot.identity };
-        let electorate = Electorate::founded_by(others.chain([me]).collect());
+        let electorate = Electorate::founded_by(others.chain([me]).collect(), founded);
         if !electorate.is_well_formed() || self.is_another_known_of(electorate.lineage) {
             return;
         }
-        // Voters that do not know yet that they are known here learn it now, rather than at their next question.
-        self.introduce_to_all(false);
         self.ballot.accepted = Some(NumberedView::founding(electorate));
+        // They take it over, once it is on this disk.
+        self.to_be_told = self.others().into_iter().map(|voter| voter.id).collect();
         self.persist();
         self.follow(context);
     }

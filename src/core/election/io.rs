@@ -28,6 +28,8 @@ pub struct ElectionInit {
     pub voters: Vec<NodeId>,
     /// The ballot on the disk; a blank one at the first start.
     pub ballot: Ballot,
+    /// The wall clock now, in milliseconds since 1970.
+    pub wall_clock: u64,
 }
 
 /// The surroundings of an input.

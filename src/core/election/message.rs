@@ -100,9 +100,9 @@ pub enum Body {
         /// The voter that is to stand first.
         successor: Identity,
     },
-    /// "An operator has begun a new generation." Sent to the voters of that generation, and to senders of an earlier
-    /// electorate.
-    Recovered {
+    /// "A generation has begun": the first one, by its founder, or another one, by an operator. Sent to the voters of that
+    /// generation and, of an operator's, to senders of an earlier electorate.
+    Generation {
         /// The electorate of the generation: its voters, and the term at which it began.
         electorate: Electorate,
         /// The number of its founding view.

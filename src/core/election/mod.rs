@@ -25,6 +25,7 @@
 //! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
+//! | the end of an electorate, and the terms that it leaves behind | `ending` |
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
 //! any input finds its time past; a message is acted upon only if the own current state agrees with what it assumes,
@@ -42,6 +43,7 @@ mod confirming;
 mod disk;
 mod draining;
 mod electorate;
+mod ending;
 mod following;
 mod forming;
 mod io;
@@ -77,7 +79,8 @@ pub use crate::settings::claim_of;
 pub use crate::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnResign};
 pub use alarm::Alarm;
 pub use ballot::Ballot;
-pub use electorate::{Descent, Electorate, Voter, VoterChange};
+pub(crate) use electorate::Rank;
+pub use electorate::{Descent, Electorate, EndedElectorate, Voter, VoterChange};
 pub use io::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
 pub use raw::{Digest, Identity, Lineage};
@@ -119,6 +122,8 @@ pub struct Election<R: Rules = Sound> {
     policy: LeaderPolicy,
     view_interval: Duration,
     configured: Vec<NodeId>,
+    /// The wall clock at the time that this process began.
+    wall_clock: (u64, Time),
     /// The ballot as it is to be.
     ballot: Ballot,
     /// The ballot as the disk has it.
@@ -171,8 +176,6 @@ pub struct Election<R: Rules = Sound> {
     pending_recovery: Option<u64>,
     /// Those that are told of this generation as soon as it is on disk.
     to_be_told: BTreeSet<NodeId>,
-    /// The time at which a leader of another electorate was told of this one last.
-    contacted_at: Option<Time>,
     /// Questions whether this node still leads.
     confirms: Confirms,
     /// Voters that have spoken since this generation began, or since this process did: they know of it.
@@ -182,7 +185,7 @@ pub struct Election<R: Rules = Sound> {
     strange_to: Option<Arc<Electorate>>,
     /// The report of one member alone of an electorate; it says whether that member is sure of it.
     rumoured: Option<ElectorateReport>,
-    /// The highest term that was led in another way.
+    /// The highest term that was led in another way, or by an electorate that ended for this one.
     floor: Term,
     actions: VecDeque<Action>,
     /// Messages that did not fit the own state, or came from nobody who counts.
@@ -203,7 +206,7 @@ impl Election {
 impl<R: Rules> Election<R> {
     fn by_rules(rules: R, init: ElectionInit, context: &Context<'_>) -> Self {
         init.timing.check().expect("the timing is checked before the machine is made");
-        let ElectionInit { me, timing, view_interval, mut voters, ballot } = init;
+        let ElectionInit { me, timing, view_interval, mut voters, ballot, wall_clock } = init;
         voters.sort_unstable();
         voters.dedup();
         let mut election = Self {
@@ -215,6 +218,7 @@ impl<R: Rules> Election<R> {
             policy: LeaderPolicy::default(),
             view_interval,
             configured: voters,
+            wall_clock: (wall_clock, context.now),
             stored: ballot.clone(),
             ballot,
             is_aside: false,
@@ -238,7 +242,6 @@ impl<R: Rules> Election<R> {
             recovery: None,
             pending_recovery: None,
             to_be_told: BTreeSet::new(),
-            contacted_at: None,
             confirms: Confirms::default(),
             informed: BTreeSet::new(),
             strange_to: None,
@@ -341,7 +344,7 @@ impl<R: Rules> Election<R> {
         if let Body::Roster(roster) = message.body {
             return self.hear_roster(context, from, message.from, &roster);
         }
-        if let Body::Recovered { ref electorate, number } = message.body {
+        if let Body::Generation { ref electorate, number } = message.body {
             return self.hear_of_recovery(context, from, electorate, number);
         }
         if !self.counts(context, from, &message) {
@@ -351,7 +354,7 @@ impl<R: Rules> Election<R> {
         let speaker = message.from;
         self.note_informed(speaker);
         match message.body {
-            Body::Roster(_) | Body::Recovered { .. } => {}
+            Body::Roster(_) | Body::Generation { .. } => {}
             Body::Query { attempt, newest: _ } => self.answer_query(context, speaker, from, attempt),
             Body::QueryReply { attempt, hears_leader, term } => {
                 self.hear_health(context, speaker, from, attempt, hears_leader, term);

@@ -4,13 +4,13 @@
 //! while a majority of the old electorate answers, and while any voter that answers hears a leader: then the majority
 //! is out of this voter's reach, and not lost.
 //!
-//! **Recoveries converge.** Each electorate names its root, the one that was founded first, and the term at which its
-//! generation began. A generation begins at a term that is drawn, so that no two recoveries share terms; of two
-//! electorates with one root, the one that began at the higher term stands. A node that receives a message of an
-//! electorate that it does not know answers with its own generation, and a node that is told of a higher one goes over
-//! to it, as a voter if it is named: on two sides of a cut, after two recoveries in a row, and where two operators
-//! recovered at once. Until they meet, each counts only the messages of its own electorate. A candidate or leader of
-//! the generation tells it, with each question, to every voter that it has not heard from yet.
+//! **Generations converge.** Each electorate names its root, the one that was founded first, and the term at which its
+//! generation began, which is drawn, so that no two recoveries share terms. A node that receives a message of an
+//! electorate that it does not know answers with its own generation, and a voter that is told of one of its root that
+//! stands over its own goes over to it, as a voter if it is named: it may be needed before anybody leads there. Until they
+//! meet, each counts only the messages of its own electorate. A candidate or leader of the generation tells it, with each
+//! question, to every voter that it has not heard from yet. Where two that were begun apart have leaders the lower one
+//! ends like any electorate that meets one that stands over it (see `ending`).
 //!
 //! **Founding anew** is for when no voter is left with its data. Any node that knows of the former electorate, as every
 //! member does, begins the next generation of it on an operator's explicit command: of the same root, so that members
@@ -60,6 +60,10 @@ pub(super) struct Recovery {
 impl Recovery {
     pub(super) fn deadline(&self) -> Time {
         self.ask_at.min(self.until)
+    }
+
+    pub(super) fn ticket(&self) -> u64 {
+        self.ticket
     }
 }
 
@@ -235,7 +239,8 @@ impl<R: Rules> Election<R> {
         let draw = self.rules.drawn_beginning(recovery.lineage);
         let generation = self.rules.begins_above(self.ballot.term, before.began).generation() + 1;
         let began = Term::beginning_of(generation, draw);
-        let electorate = Electorate { lineage: recovery.lineage, root: before.root, began, voters };
+        let electorate =
+            Electorate { lineage: recovery.lineage, root: before.root, began, founded: before.founded, voters };
         if !electorate.is_well_formed() {
             return self.refuse(ticket, ChangeError::NoChange { reason: Unchanged::NoGenerations });
         }
@@ -254,7 +259,7 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Takes over a generation that an operator began elsewhere. A sender whose generation is older than this node's is
+    /// Takes over a generation that began elsewhere. A sender whose generation is older than this node's is
     /// told so.
     pub(super) fn hear_of_recovery(
         &mut self,
@@ -264,7 +269,7 @@ impl<R: Rules> Election<R> {
         number: u64,
     ) {
         let is_named = electorate.contains(self.ballot.identity);
-        let is_known = self.ballot.known.is_none_or(|known| !known.succeeds(&electorate.descent()));
+        let is_known = self.ballot.known.is_none_or(|known| !known.stands_over(&electorate.descent()));
         let is_heir =
             self.electorate().map_or(is_named && is_known, |mine| self.rules.takes_place_of(electorate, mine));
         if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
@@ -275,7 +280,7 @@ impl<R: Rules> Election<R> {
             return;
         }
         if self.has_claim() {
-            self.actions.push_back(Action::Alarm(Alarm::RecoveredApart { id: from.clone() }));
+            self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
         }
         self.begin_generation(context, electorate.clone(), number);
     }
@@ -288,32 +293,20 @@ impl<R: Rules> Election<R> {
         // never fall.
         self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
-        self.leader = None;
-        self.agreed = None;
-        self.informed.clear();
+        self.keep_electorate_aside();
+        self.forget_electorate();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
         // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
         // later one, and answer with it: who told this node may not have told it, and a node that is not named in the
         // new one asks nobody any more.
-        self.to_be_told = former.into_iter().chain(self.others()).map(|voter| voter.id).collect();
-        self.persist();
-        self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
-        self.follow(context);
-    }
-
-    /// Contacts a member that is said to lead another electorate of the same root: only one of the two stands. Two
-    /// leaders on two sides have no voter in common, and would never hear of each other otherwise.
-    pub fn contact_other_leader(&mut self, context: &Context<'_>, leader: &NodeId) {
-        let is_due = self.contacted_at.is_none_or(|met| context.now.since(met) >= self.timing.renewal_interval);
-        if *leader == self.me || !self.is_voter() || !is_due {
-            return;
+        // Of the first one its founder tells all.
+        if generation > 0 {
+            self.to_be_told = former.into_iter().chain(self.others()).map(|voter| voter.id).collect();
+            self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
         }
-        self.contacted_at = Some(context.now);
-        let Some(newest) = self.newest() else { return };
-        // Whichever node it is, it answers a message of another lineage with its own generation.
-        let body = self.generation().unwrap_or(Body::Query { attempt: 0, newest });
-        self.send(leader, body);
+        self.persist();
+        self.follow(context);
     }
 
     /// Notes that a voter of this electorate, which has sent a message, knows of its generation.
@@ -327,7 +320,8 @@ impl<R: Rules> Election<R> {
     /// Tells a voter of the generation before it is asked for anything, if it has sent nothing yet: it may not know of
     /// it, since what it was told once may have been lost.
     pub(super) fn inform_of_generation(&mut self, voter: &Voter) {
-        if !self.informed.contains(&voter.identity) {
+        let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0));
+        if is_recovered && !self.informed.contains(&voter.identity) {
             self.tell_generation_to(&voter.id);
         }
     }
@@ -344,8 +338,7 @@ impl<R: Rules> Election<R> {
         let lineage_of = |ballot: &Ballot| ballot.accepted.as_ref().map(|accepted| accepted.electorate.lineage);
         let may_tell = self.rules.may_tell(lineage_of(&self.stored), lineage_of(&self.ballot));
         let accepted = self.ballot.accepted.as_ref().filter(|_| may_tell)?;
-        let accepted = Some(accepted).filter(|accepted| accepted.electorate.began > Term(0))?;
-        Some(Body::Recovered { electorate: (*accepted.electorate).clone(), number: accepted.number })
+        Some(Body::Generation { electorate: (*accepted.electorate).clone(), number: accepted.number })
     }
 
     /// Handles a message of another lineage: of an electorate that an operator ended, of one that ended this one, or of

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::electorate::Electorate;
+use super::electorate::{Descent, Electorate};
 use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
@@ -252,6 +252,18 @@ pub trait Rules: Copy {
     /// it: two electorates for good.
     fn takes_place_of(self, theirs: &Electorate, own: &Electorate) -> bool {
         theirs.succeeds(own)
+    }
+
+    /// Returns true if a voter's electorate ends for another one: if that one stands over it. Without it: two electorates
+    /// end each other, or both stand.
+    fn ends_for(self, own: &Descent, other: &Descent) -> bool {
+        other.stands_over(own)
+    }
+
+    /// Returns true if a leader gives its claim up to go on above the terms of an electorate that ended: once nothing is
+    /// in flight. Without it: whatever saw the other electorate's fencing tokens refuses this one's.
+    fn leads_above_ended(self, is_busy: bool) -> bool {
+        !is_busy
     }
 
     /// Returns true if others may be told of a generation: it is on disk. Without it: others go over to one that is

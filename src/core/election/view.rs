@@ -181,7 +181,7 @@ impl NumberedView {
 mod tests {
     use super::*;
     use crate::election::electorate::Voter;
-    use crate::limits::{MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES};
+    use crate::limits::{EARLIEST_FOUNDING, MAX_DELTA_BYTES, MAX_FLOODED_DELTA_BYTES};
 
     fn id(name: &str) -> NodeId {
         NodeId::new(name).expect("a name")
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn view(number: u64, members: &[&str]) -> NumberedView {
-        let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+        let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)], EARLIEST_FOUNDING);
         NumberedView::new(Term(1), number, members.iter().map(|name| id(name)).collect(), Arc::new(electorate), None)
     }
 

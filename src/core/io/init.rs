@@ -55,4 +55,6 @@ pub struct QuorumInit {
     pub ballot: Ballot,
     /// The highest term that was led in another way, by a lease: this node stands in terms above it.
     pub floor: Term,
+    /// The wall clock now, in milliseconds since 1970: the founder of the first electorate names it as its founding.
+    pub wall_clock: u64,
 }

@@ -29,9 +29,7 @@ use rand::seq::IndexedRandom;
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::election::{
-    Delta, Descent, ElectorateReport, Lineage, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term,
-};
+use crate::election::{Delta, ElectorateReport, Lineage, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term};
 use crate::io::Output;
 use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Status};
@@ -61,11 +59,6 @@ impl Known {
     pub(super) fn until(&self) -> Time {
         self.sent + self.lease
     }
-
-    /// Returns true if it is the claim of a leader of another electorate than that of this lineage.
-    pub(super) fn is_of_other_than(&self, lineage: Lineage) -> bool {
-        self.lineage.is_some_and(|own| own != lineage)
-    }
 }
 
 /// What is known of the leader.
@@ -76,7 +69,8 @@ impl Lead {
         let ran_out = self.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
         let newest = self.known.as_ref().or(ran_out);
         let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
-        if claim.term < self.term || !is_newer {
+        self.ended.take_if(|(_, term)| *term < claim.term);
+        if claim.term < self.term || self.ended.is_some() || !is_newer {
             return;
         }
         // A leader hears of its claim from nobody else: its own machine says when it is over. And a leader that gave
@@ -179,7 +173,7 @@ impl Lead {
         }
         let Some(agreed) = &self.agreed else { return self.ask(around, from) };
         let is_same_line = agreed.electorate.lineage.0 as u32 == renewal.lineage;
-        if !is_same_line || renewal.term > self.term {
+        if !is_same_line || renewal.term > self.term || self.ended.is_some() {
             return self.ask(around, from);
         }
         let is_behind = renewal.number > agreed.number;
@@ -198,13 +192,12 @@ impl Lead {
 
 /// Claims, told and heard.
 impl Lead {
-    /// Returns the newest agreed view, if it belongs to the generation of this term. Until the first view of a
-    /// recovered electorate is known, its terms are not told: under the lineage of the electorate before they would be
-    /// taken for that one's.
+    /// Returns the newest agreed view, if this term is one of its electorate. Until the first view of an electorate is
+    /// known, its terms are not told: under the lineage of the electorate before they would be taken for that one's, as
+    /// would those of one that ended for those of the one that stands.
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
         let is_of_it = |agreed: &&NumberedView| {
-            agreed.term.generation() == term.generation()
-                && self.recovered.is_none_or(|recovered| recovered.lineage == agreed.electorate.lineage)
+            agreed.term.generation() == term.generation() && self.followed.is_none() && self.ended.is_none()
         };
         self.agreed.as_ref().filter(is_of_it)
     }
@@ -214,9 +207,7 @@ impl Lead {
         let agreed = self.agreed_of(self.term)?;
         let known = self.known.as_ref();
         Some(LeaderClaim {
-            lineage: agreed.electorate.lineage,
-            root: agreed.electorate.root,
-            began: agreed.electorate.began,
+            descent: agreed.electorate.descent(),
             term: self.term,
             leader: known.map(|known| known.leader.clone()),
             sequence: known.map_or(0, |known| known.sequence),
@@ -234,60 +225,33 @@ impl Lead {
             return around.counters.drop(DropReason::Malformed);
         }
         let by = around.view.record(from).run;
-        let descent = Descent { lineage: claim.lineage, root: claim.root, began: claim.began };
-        if descent.is_well_formed() {
-            self.on_electorate_report(around, by, ElectorateReport { descent, is_sure: true });
-        }
+        self.on_electorate_report(around, by, ElectorateReport { descent: claim.descent, is_sure: true });
         if claim.leader.is_some() {
             self.found_nothing_anew(around, from);
-            self.meet_other_electorate(around, by, claim.root, claim.leader.as_ref(), claim.term);
+            self.meet_other_electorate(around, by, &claim.descent, Some(&claim));
         }
-        self.meet_leader_of_other_electorate(around, from, &claim);
-        if !self.follows(&claim) {
+        if !self.follows(around, &claim) {
+            return self.lead_above(around, &claim);
+        }
+        self.take_news_of_view(around, from, claim.view, &claim.descent, claim.delta.as_ref());
+        let LeaderClaim { descent, term, sequence, age_ms, .. } = claim;
+        let sent = around.now - Duration::from_millis(age_ms) - around.waited;
+        let (lineage, lease) = (Some(descent.lineage), Duration::from_millis(claim.lease_ms));
+        let led = claim.leader.map(|leader| Known { lineage, term, leader, sequence, sent, lease });
+        if let Some(followed) = &mut self.followed {
+            followed.claim = led.or(followed.claim.take());
             return;
         }
-        self.take_news_of_view(around, from, claim.view, claim.began, claim.delta.as_ref());
-        let LeaderClaim { term, sequence, age_ms, .. } = claim;
-        match claim.leader {
-            Some(leader) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == leader) => {
+        match led {
+            Some(led) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == led.leader) => {
                 self.renew_known(around, sequence, age_ms);
             }
-            Some(leader) => {
-                let sent = around.now - Duration::from_millis(age_ms) - around.waited;
-                let (lineage, lease) = (Some(claim.lineage), Duration::from_millis(claim.lease_ms));
-                self.learn_claim(around, Known { lineage, term, leader, sequence, sent, lease }, None);
+            Some(led) => {
+                self.tell_of_ended(around, &led.leader, term);
+                self.learn_claim(around, led, None);
             }
-            None if term >= self.term => self.learn_release(around, term),
+            None if term >= self.term && self.ended.is_none() => self.learn_release(around, term),
             None => {}
-        }
-    }
-
-    /// Decides whether this node follows the electorate of a claim: its own, or one that was recovered from it.
-    fn follows(&mut self, claim: &LeaderClaim) -> bool {
-        let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.electorate.lineage != claim.lineage) else {
-            return claim.term.generation() >= self.term.generation();
-        };
-        // Its leader may be known already while its first view is still on its way.
-        let is_known = self.election.lineage() == Some(claim.lineage)
-            || self.recovered.is_some_and(|recovered| recovered.lineage == claim.lineage);
-        let is_earlier = claim.began <= agreed.electorate.began || claim.term < self.term;
-        // News of an electorate that was recovered: a node that still speaks for it hears so from the voters.
-        let is_outdated = is_earlier && !is_known;
-        if claim.root != agreed.electorate.root || is_outdated {
-            return false;
-        }
-        self.recovered = Some(Descent { lineage: claim.lineage, root: claim.root, began: claim.began });
-        true
-    }
-
-    /// Tells this node's election of a leader of another electorate: if two operators recovered on two sides, the
-    /// voters of both sort it out. Whoever has a leader of its own meanwhile says that there are two.
-    fn meet_leader_of_other_electorate(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) {
-        self.meet_other_recovery(around, from, claim);
-        let own = self.election.electorate();
-        let is_other = own.is_some_and(|own| own.root == claim.root && own.lineage != claim.lineage);
-        if let Some(leader) = claim.leader.as_ref().filter(|_| is_other) {
-            self.with_election(around, |election, context| election.contact_other_leader(context, leader));
         }
     }
 
@@ -319,7 +283,7 @@ impl Lead {
         if self.known.is_none() {
             // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
             // still be there.
-            claim.term = claim.began;
+            claim.term = claim.descent.began;
         }
         self.steps.push(LeadStep::answer(from, Message::LeaderClaim(Box::new(claim))));
     }
@@ -372,13 +336,13 @@ impl Lead {
 fn is_plausible(claim: &LeaderClaim) -> bool {
     let lease = Duration::from_millis(claim.lease_ms);
     let is_led = claim.leader.is_some();
-    let is_term_in_bounds = claim.term.is_usable() || (!is_led && claim.term == claim.began);
-    let is_of_its_generation =
-        claim.began.is_beginning() && claim.began.generation() == claim.term.generation() && claim.began <= claim.term;
+    let began = claim.descent.began;
+    let is_term_in_bounds = claim.term.is_usable() || (!is_led && claim.term == began);
     is_term_in_bounds
-        && is_of_its_generation
+        && began.generation() == claim.term.generation()
+        && began <= claim.term
         && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease))
-        && claim.lineage != Lineage(0)
+        && claim.descent.is_well_formed()
 }
 
 /// Returns the age in milliseconds, rounded up: rounding must not make any claim younger.

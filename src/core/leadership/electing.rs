@@ -166,8 +166,8 @@ impl Lead {
         }
         let live = around.view.live().len();
         let is_more = live > std::mem::replace(&mut self.seen.live, live);
-        if is_more && self.is_recovered() {
-            // Whoever comes back may follow another recovery: the leader is told of again.
+        if is_more {
+            // Whoever comes may follow another electorate: the leader is told of again.
             self.relayed.1 = 0;
         }
         // The last release of the voters must be on its way, or one of them lead already: after the first release alone,

@@ -17,12 +17,10 @@
 //!
 //! Invariants:
 //! - One member's report is never passed on as if it were known.
-//! - Of electorates with different roots, the first one stands that this node is sure of.
-//! - Two electorates that were formed before they met stand beside each other, the younger one too: its age is what its
-//!   members say, as is that of the other one. Members of both are told (see `other`), and an operator ends one of them.
+//! - Of two electorates that were formed before they met one ends (see `other`).
 //! - A member's report counts for as long as its run is in the view and was not removed, and stands by it: one that is Down
 //!   or has left may be all that is left of the electorate, and come back. Of more than [`MAX_FOUNDED_REPORTERS`] those of
-//!   the electorates that began last are remembered. What a member was only told itself counts for [`FOUNDED_HINT`].
+//!   the electorates that stand over the others are remembered. What a member was only told itself counts for [`FOUNDED_HINT`].
 //!
 //! Must not know: how an electorate is formed.
 
@@ -62,9 +60,9 @@ impl Lead {
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
     pub(crate) fn on_electorate_report(&mut self, around: &mut Surroundings<'_>, by: Run, founded: ElectorateReport) {
         if founded.is_sure {
-            self.meet_other_electorate(around, by, founded.descent.root, None, founded.descent.began);
+            self.meet_other_electorate(around, by, &founded.descent, None);
         }
-        if self.founded().is_some_and(|known| !founded.descent.succeeds(&known)) {
+        if self.founded().is_some_and(|known| !founded.descent.stands_over(&known)) {
             return;
         }
         self.hearsay.hear(by, founded, around.now);
@@ -74,7 +72,7 @@ impl Lead {
 
     /// Makes this node sure of this electorate.
     pub(super) fn make_sure_of(&mut self, around: &mut Surroundings<'_>, descent: Descent) {
-        if self.founded().is_some_and(|known| !descent.succeeds(&known)) {
+        if self.founded().is_some_and(|known| !descent.stands_over(&known)) {
             return;
         }
         self.hearsay = Hearsay::default();
@@ -158,9 +156,9 @@ pub(super) struct Hearsay {
     review_at: Option<Time>,
 }
 
-/// Returns the electorate that began last: everything led after a recovery must be above all of them.
+/// Returns the electorate that stands over the others: everything led after a recovery must be above all of them.
 pub(super) fn latest<'a>(descents: impl Iterator<Item = &'a Descent>) -> Option<&'a Descent> {
-    descents.max_by_key(|descent| (descent.began, descent.lineage))
+    descents.max_by_key(|descent| descent.rank())
 }
 
 impl Hearsay {
@@ -199,7 +197,7 @@ impl Hearsay {
         }
         self.told.insert(by, founded.descent);
         if self.told.len() > MAX_FOUNDED_REPORTERS {
-            let first = self.told.iter().min_by_key(|(_, told)| (told.began, told.lineage)).map(|(by, _)| *by);
+            let first = self.told.iter().min_by_key(|(_, told)| told.rank()).map(|(by, _)| *by);
             first.and_then(|by| self.told.remove(&by));
         }
     }
@@ -219,12 +217,13 @@ mod tests {
 
     use super::*;
     use crate::election::{Lineage, Term};
+    use crate::limits::EARLIEST_FOUNDING;
 
     const NOW: Time = Time::ORIGIN;
 
     fn of(lineage: u64, is_sure: bool) -> ElectorateReport {
         let (lineage, root) = (Lineage(lineage), Lineage(lineage));
-        ElectorateReport { descent: Descent { lineage, root, began: Term(0) }, is_sure }
+        ElectorateReport { descent: Descent { lineage, root, began: Term(0), founded: EARLIEST_FOUNDING }, is_sure }
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! | who leads, as every member hears it | `claims` |
 //! | agreed views: fetched, and served to others | `views` |
 //! | the existence of an electorate: what is sure, and what was told | `founded` |
-//! | another electorate beside this one | `other` |
+//! | another electorate beside this one: told of, and one of the two ends | `other` |
 //! | voters and seeds that are not there | `missing` |
 //! | an operator's commands: asked of the leader, carried out for others | `commands` |
 //!
@@ -26,7 +26,7 @@
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
 //! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.
-//! - Only the first electorate met is followed, or one that an operator's recovery put in its place.
+//! - Of all electorates met the one that stands is followed; of one with another root, only if it has a leader.
 //!
 //! Must not know: how an election is won, or how a packet finds its way.
 
@@ -96,8 +96,11 @@ pub(crate) struct Lead {
     flooded: (Term, bool, u64),
     /// The term, renewal and view number that were told last in renewals, and the number of renewals.
     relayed: ((Term, u64, u64), u32),
-    /// The recovered electorate that is followed, while the agreed view is still of the one before.
-    recovered: Option<Descent>,
+    /// The electorate that stands over the one that is followed, while its agreed view is still being fetched.
+    followed: Option<other::Followed>,
+    /// The electorate that was followed until it ended for the one that stands, and its highest term: until that one has
+    /// a leader above that term, none is shown.
+    ended: Option<(Descent, Term)>,
     /// The time at which somebody was asked last who leads.
     asked_at: Option<Time>,
     /// The search for voters and seeds that are not there.
@@ -128,10 +131,13 @@ impl Lead {
         now: Time,
         mut random: ChaCha8Rng,
     ) -> Self {
-        let QuorumInit { timing, policy, voters, ballot, floor } = quorum;
+        let QuorumInit { timing, policy, voters, ballot, floor, wall_clock } = quorum;
         let renewal_interval = timing.renewal_interval;
         let context = Context { now, random: random.random(), is_up: false, members: &Vec::new };
-        let mut election = Election::new(ElectionInit { me, timing, view_interval, voters, ballot }, &context);
+        let ended = ballot.ended.as_ref().filter(|_| ballot.accepted.is_none());
+        let ended = ended.map(|ended| (ended.electorate.descent(), ended.term));
+        let init = ElectionInit { me, timing, view_interval, voters, ballot, wall_clock };
+        let mut election = Election::new(init, &context);
         election.set_policy(policy);
         election.set_floor(floor);
         let term = election.term();
@@ -152,7 +158,8 @@ impl Lead {
             told,
             flooded: (Term(0), false, 0),
             relayed: ((Term(0), 0, 0), 0),
-            recovered: None,
+            followed: None,
+            ended,
             asked_at: None,
             search: Search::default(),
             other: None,
@@ -324,10 +331,5 @@ impl Lead {
 
     fn is_leading(&self) -> bool {
         self.claim_until.is_some()
-    }
-
-    /// Returns true if an operator began the electorate of the agreed view.
-    fn is_recovered(&self) -> bool {
-        self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.began > Term(0))
     }
 }

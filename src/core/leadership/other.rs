@@ -1,23 +1,32 @@
-//! Another electorate in this cluster: two that were formed apart stand beside each other, until an operator ends one.
+//! Another electorate in this cluster: of two one ends, by itself and for everybody (see `election::ending`).
 //!
-//! Members of both are told, in the log at once and by the list of voters for as long as somebody says so: whoever reads
-//! one side alone finds nothing wrong there, and yet two lead. Two that were recovered apart become one by themselves (see
-//! `election::recovery`), and are told of for as long as both have a leader.
+//! They may have been formed or recovered apart, behind a cut or by voters that came back blank, or in clusters that were
+//! joined. Whoever hears of a leader that lives of an electorate that stands over the one it follows goes over to that
+//! one: as a member, and with the first view of it as a voter, whose electorate ends. An electorate of the same root is
+//! followed without a leader as well, since an operator put it in the place of the one before; one of another root is not: it
+//! may be all that an old disk knows of.
 //!
-//! Invariant: nothing changes here by such a report, so that any member's report is enough for it.
+//! Terms that are shown never fall. Where the electorate that stands has a leader whose term is not above those of the one
+//! that ended, those who followed the latter tell that leader, which goes on above them, and show none until then.
 //!
-//! Must not know: which of the two is to stay.
+//! Both are told of while they are heard, in the log at once and by the list of voters: whoever reads one side alone finds
+//! nothing wrong there, and yet two lead.
+//!
+//! Invariants: what is told of another electorate changes nothing for good; that takes a view of it that was asked for.
+//!
+//! Must not know: how a voter ends.
 
-use std::time::Duration;
+use rand::RngExt;
 
 use super::Lead;
-use super::steps::Surroundings;
-use crate::election::{Alarm, Lineage, Term};
-use crate::limits::OTHER_ELECTORATE_MEMORY;
+use super::claims::Known;
+use super::steps::{LeadStep, Surroundings};
+use crate::election::{Alarm, Descent, Election, Lineage, LossReason, Term};
+use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
-use crate::view::Slot;
-use crate::wire::LeaderClaim;
+use crate::view::View;
+use crate::wire::{LeaderClaim, Message};
 
 /// An electorate beside the one that this node is sure of, as a member reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +39,7 @@ pub struct OtherElectorate {
     pub leader: Option<NodeId>,
     /// The leader's term; without a leader, a term that is not above it.
     pub term: Term,
-    /// True if it is of the same origin, recovered apart: one of the two gives way by itself.
+    /// True if it is of the same origin, recovered apart.
     pub is_recovery: bool,
 }
 
@@ -38,71 +47,127 @@ pub struct OtherElectorate {
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     other: OtherElectorate,
+    descent: Descent,
     at: Time,
     /// The time of the last report that named the leader.
     led_at: Time,
-    /// Of an electorate of the same origin, its lineage, and the end of its leader's lease.
-    recovered: Option<(Lineage, Time)>,
 }
 
+/// An electorate that stands over the one that is followed, until its first view is there.
+#[derive(Debug, Clone)]
+pub(super) struct Followed {
+    pub(super) descent: Descent,
+    /// The one that is followed until then.
+    before: Descent,
+    /// The claim of its leader that was heard last.
+    pub(super) claim: Option<Known>,
+}
+
+/// What is told of it.
 impl Lead {
     /// Returns the other electorate that members have reported a short time ago, if any have.
     pub(crate) fn other_electorate(&self, now: Time) -> Option<&OtherElectorate> {
-        let Report { other, at, recovered, .. } = self.other.as_ref()?;
-        let is_told = if let Some((lineage, until)) = recovered {
-            self.is_led_by_other_than(*lineage) && now < *until
-        } else {
-            self.is_sure_of_other_than(other.root) && now.since(*at) < OTHER_ELECTORATE_MEMORY
-        };
-        is_told.then_some(other)
+        let met = self.other.as_ref()?;
+        let is_told = now.since(met.at) < OTHER_ELECTORATE_MEMORY && self.is_beside(&met.descent);
+        is_told.then_some(&met.other)
     }
 
-    fn is_sure_of_other_than(&self, root: Lineage) -> bool {
-        self.founded().is_some_and(|known| known.root != root)
+    /// Returns true if this electorate is another than the one that this node is sure of. Of one root, whoever speaks of an
+    /// earlier one most often has not heard of the later one yet: there, two are told of where each has a leader.
+    fn is_beside(&self, other: &Descent) -> bool {
+        let is_led = || self.known.as_ref().and_then(|known| known.lineage).is_some_and(|own| own != other.lineage);
+        self.founded().is_some_and(|known| known.lineage != other.lineage && (known.root != other.root || is_led()))
     }
 
-    fn is_led_by_other_than(&self, lineage: Lineage) -> bool {
-        self.known.as_ref().is_some_and(|known| known.is_of_other_than(lineage))
-    }
-
-    /// Tells the operator if a member reports an electorate of another origin than the one that this node is sure of.
+    /// Tells the operator if a member reports another electorate than the one that this node is sure of.
     pub(super) fn meet_other_electorate(
         &mut self,
         around: &mut Surroundings<'_>,
         by: Run,
-        root: Lineage,
-        leader: Option<&NodeId>,
-        term: Term,
+        descent: &Descent,
+        claim: Option<&LeaderClaim>,
     ) {
-        let slot = around.view.slot_of_run(by).filter(|_| self.is_sure_of_other_than(root));
-        let Some(slot) = slot else { return };
+        let is_recovery = self.founded().is_some_and(|known| known.root == descent.root);
+        let is_told = self.is_beside(descent) && (!is_recovery || claim.is_some_and(is_led));
+        let Some(slot) = around.view.slot_of_run(by).filter(|_| is_told) else { return };
         let (now, by) = (around.now, around.view.record(slot).id.clone());
         self.raise_alarm(around, Alarm::OtherElectorate { id: by.clone() });
-        let is_led = |met: &Report| {
-            met.other.root == root && met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY
+        let is_known_as_led = |met: &Report| {
+            let is_named = met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY;
+            met.descent == *descent && is_named
         };
         match &mut self.other {
             // Most reports name no leader: such a one ends what was said of the leader only when nobody has named it for long.
-            Some(met) if leader.is_none() && is_led(met) => met.at = now,
+            Some(met) if claim.is_none() && is_known_as_led(met) => met.at = now,
             other => {
-                let reported = OtherElectorate { by, root, leader: leader.cloned(), term, is_recovery: false };
-                *other = Some(Report { other: reported, at: now, led_at: now, recovered: None });
+                let term = claim.map_or(descent.began, |claim| claim.term);
+                let leader = claim.and_then(|claim| claim.leader.clone());
+                let reported = OtherElectorate { by, root: descent.root, leader, term, is_recovery };
+                *other = Some(Report { other: reported, descent: *descent, at: now, led_at: now });
             }
         }
     }
+}
 
-    /// Tells the operator if a member reports the leader of another recovery of the same electorate, while this node has
-    /// a leader as well.
-    pub(super) fn meet_other_recovery(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) {
-        let is_root = self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.root == claim.root);
-        let rest = Duration::from_millis(claim.lease_ms.saturating_sub(claim.age_ms));
-        if !is_root || !self.is_led_by_other_than(claim.lineage) || claim.leader.is_none() || rest.is_zero() {
-            return;
+/// Who follows which.
+impl Lead {
+    /// Decides whether this node follows the electorate of a claim: its own, or one that stands over it.
+    pub(super) fn follows(&mut self, around: &mut Surroundings<'_>, claim: &LeaderClaim) -> bool {
+        let agreed = self.agreed.as_ref().map(|agreed| agreed.electorate.descent());
+        let followed = self.followed.as_ref().map(|followed| followed.descent);
+        let own = [self.founded(), agreed, followed].into_iter().flatten().max_by_key(Descent::rank);
+        let Some(own) = own.filter(|own| own.lineage != claim.descent.lineage) else {
+            return claim.term.generation() >= self.term.generation();
+        };
+        if !claim.descent.stands_over(&own) || own.root != claim.descent.root && !is_led(claim) {
+            return false;
         }
-        let (now, by) = (around.now, around.view.record(from).id.clone());
-        let (leader, root, term) = (claim.leader.clone(), claim.root, claim.term);
-        let other = OtherElectorate { by: by.clone(), root, leader, term, is_recovery: true };
-        self.other = Some(Report { other, at: now, led_at: now, recovered: Some((claim.lineage, now + rest)) });
-        self.raise_alarm(around, Alarm::RecoveredApart { id: by });
+        if self.is_leading() {
+            self.with_election(around, Election::stop_leading);
+        }
+        (self.followed, self.fetch) = (Some(Followed { descent: claim.descent, before: own, claim: None }), None);
+        true
     }
+
+    /// Goes over to an electorate whose first view is there; returns its leader's claim, if that was heard.
+    pub(super) fn go_over(&mut self, around: &Surroundings<'_>, to: Followed) -> Option<Known> {
+        self.term = self.term.max(self.election.term());
+        (self.ended, self.known) = (Some((to.before, self.term)), None);
+        self.publish(around.view, LossReason::Superseded);
+        to.claim
+    }
+
+    /// Goes back to the electorate before if no view of the one that stands is to be had: it may be out of reach again.
+    pub(super) fn go_back(&mut self) {
+        self.followed = None;
+    }
+
+    /// Tells the leader of the electorate that stands up to which term the one was led that ended, if that leader is not
+    /// above it. All members of the latter may know: some of them are enough.
+    pub(super) fn tell_of_ended(&mut self, around: &Surroundings<'_>, leader: &NodeId, leads_in: Term) {
+        let Some((descent, term)) = self.ended.filter(|(_, term)| leads_in <= *term) else { return };
+        let (leader, agreed) = (around.view.slot_of(leader.as_str()), self.agreed.as_ref());
+        let is_teller = self.election.ballot().ended.is_some()
+            || self.random.random::<f64>() * around.view.live().len() as f64 <= ENDED_TELLERS;
+        if let (Some(to), Some(agreed), true) = (leader.filter(|to| *to != View::ME), agreed, is_teller) {
+            let (leader, delta, view) = (None, None, agreed.reference());
+            let word = LeaderClaim { descent, term, leader, sequence: 0, age_ms: 0, lease_ms: 0, view, delta };
+            self.steps.push(LeadStep::tell(to, Message::LeaderClaim(Box::new(word))));
+        }
+    }
+
+    /// Has this voter's electorate led above the term of a claim of an electorate that it stands over.
+    pub(super) fn lead_above(&mut self, around: &mut Surroundings<'_>, claim: &LeaderClaim) {
+        let is_over = self.election.is_voter()
+            && self.founded().is_some_and(|own| own.stands_over(&claim.descent))
+            && self.election.term().generation() == claim.term.generation();
+        if is_over {
+            self.with_election(around, |election, context| election.lead_above(context, claim.term));
+        }
+    }
+}
+
+/// Returns true if a claim names a leader whose lease is not over.
+fn is_led(claim: &LeaderClaim) -> bool {
+    claim.leader.is_some() && claim.age_ms < claim.lease_ms
 }

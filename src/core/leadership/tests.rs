@@ -13,11 +13,13 @@ use crate::context::Phase;
 use crate::counters::{Counters, DropReason};
 use crate::discovery::Reunion;
 use crate::election::{
-    Alarm, Ballot, ChangeError, Digest, Electorate, Identity, LeaderPolicy, LeaseTiming, Lineage, LossReason, Term,
-    ViewRef, Voter,
+    Alarm, Ballot, ChangeError, Descent, Digest, Electorate, Identity, LeaderPolicy, LeaseTiming, Lineage, LossReason,
+    Term, ViewRef, Voter,
 };
 use crate::io::{CommandError, Notice, Output, QuorumInit, Reply};
-use crate::limits::{FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, RELEASE_PAUSE, RELEASES, WHO_LEADS_INTERVAL};
+use crate::limits::{
+    EARLIEST_FOUNDING, FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, RELEASE_PAUSE, RELEASES, WHO_LEADS_INTERVAL,
+};
 use crate::member::{NodeId, Record, Run, Status};
 use crate::settings::Settings;
 use crate::time::Time;
@@ -71,6 +73,7 @@ impl World {
             voters,
             ballot: Ballot::blank(Identity(7)),
             floor: Term(0),
+            wall_clock: EARLIEST_FOUNDING,
         };
         let random = ChaCha8Rng::seed_from_u64(1);
         let mut world = Self {
@@ -129,10 +132,22 @@ impl World {
 
     /// Hears from a member that somebody leads, by a renewal of this age, or that nobody does.
     fn hear(&mut self, by: Slot, leader: Option<Slot>, term: u64, sequence: u64, age: Duration) -> Vec<LeadStep> {
+        let founded = EARLIEST_FOUNDING * 2;
+        let descent = Descent { lineage: Lineage(5), root: Lineage(5), began: Term(0), founded };
+        self.hear_of(descent, by, leader, term, sequence, age)
+    }
+
+    fn hear_of(
+        &mut self,
+        descent: Descent,
+        by: Slot,
+        leader: Option<Slot>,
+        term: u64,
+        sequence: u64,
+        age: Duration,
+    ) -> Vec<LeadStep> {
         let claim = LeaderClaim {
-            lineage: Lineage(5),
-            root: Lineage(5),
-            began: Term(0),
+            descent,
             term: Term(term),
             leader: leader.map(id),
             sequence,
@@ -198,7 +213,10 @@ fn refused(error: ChangeError) -> Vec<Reply> {
 }
 
 fn electorate() -> Electorate {
-    Electorate::founded_by((1..=3).map(|nth| Voter { id: id(nth), identity: Identity(nth.into()) }).collect())
+    Electorate::founded_by(
+        (1..=3).map(|nth| Voter { id: id(nth), identity: Identity(nth.into()) }).collect(),
+        EARLIEST_FOUNDING,
+    )
 }
 
 #[test]
@@ -360,7 +378,8 @@ fn this_nodes_own_claim_is_over_as_soon_as_its_time_is_past() {
     let mut world = World::of_voters(vec![named(0)]);
     let steps = world.sleep(LEASE * 5);
     assert_eq!((events(&steps), world.lead.leadership().is_me), (vec![elected(0, 1)], true));
-    assert_eq!(events(&world.hear(ONE, Some(ONE), 2, 1, ms(0))), [], "its own machine says when it is over");
+    let own = world.lead.founded().expect("it leads one");
+    assert_eq!(events(&world.hear_of(own, ONE, Some(ONE), 2, 1, ms(0))), [], "its own machine says when it is over");
     world.now = world.now + LEASE;
     assert_eq!(events(&world.call(Lead::expire_claim)), [lost(0, 1, LossReason::Expired)]);
     assert_eq!(world.leader(), None);

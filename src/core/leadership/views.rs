@@ -20,7 +20,7 @@ use rand::seq::IndexedRandom;
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::election::{Delta, Digest, Electorate, NumberedView, Term, ViewRef, VoterChange};
+use crate::election::{Delta, Descent, Digest, Electorate, NumberedView, Rank, ViewRef, VoterChange};
 use crate::io::Output;
 use crate::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
 use crate::member::{NodeId, Run};
@@ -106,11 +106,11 @@ impl Lead {
         around: &mut Surroundings<'_>,
         from: Slot,
         view: ViewRef,
-        began: Term,
+        of: &Descent,
         delta: Option<&Delta>,
     ) {
         let held = self.agreed.as_ref();
-        if held.is_some_and(|held| (held.electorate.began, held.number) >= (began, view.number)) {
+        if held.is_some_and(|held| key(held) >= (of.rank(), view.number)) {
             return;
         }
         let accepted = self.election.view_of(view.digest).map(|accepted| accepted.under(view.term));
@@ -123,7 +123,12 @@ impl Lead {
 
     /// Takes a view that is agreed.
     pub(super) fn learn_agreed(&mut self, around: &mut Surroundings<'_>, view: NumberedView, delta: Option<Delta>) {
-        let key = |view: &NumberedView| (view.electorate.began, view.number);
+        if self.followed.as_ref().is_some_and(|followed| followed.descent.stands_over(&view.electorate.descent())) {
+            if self.fetch.is_some() {
+                return;
+            }
+            self.go_back();
+        }
         if let Some(held) = self.agreed.as_mut().filter(|held| key(held) >= key(&view)) {
             if key(held) == key(&view) && held.term < view.term {
                 // The held view, now under its next leader.
@@ -136,15 +141,24 @@ impl Lead {
         self.note_former_voters(&view.electorate);
         self.agreed = Some(view.clone());
         let descent = view.electorate.descent();
-        self.recovered.take_if(|recovered| recovered.began <= descent.began);
+        let claim = self.followed.take().and_then(|followed| self.go_over(around, followed));
         self.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
             self.output(Output::ViewAgreed(view));
         }
         self.make_sure_of(around, descent);
+        if let Some(claim) = claim {
+            self.tell_of_ended(around, &claim.leader, claim.term);
+            self.learn_claim(around, claim, None);
+        }
         self.flood(around);
     }
+}
+
+/// Returns the place of a view among all agreed ones.
+fn key(view: &NumberedView) -> (Rank, u64) {
+    (view.electorate.descent().rank(), view.number)
 }
 
 /// The view that is being fetched.
@@ -162,7 +176,9 @@ impl Lead {
         let now = around.now;
         let Some(mut fetch) = self.fetch.take_if(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
-        let Some(slot) = self.whom_to_ask(around.view, fetch.from, fetch.tries) else { return };
+        let Some(slot) = self.whom_to_ask(around.view, fetch.from, fetch.tries) else {
+            return self.go_back();
+        };
         let run = around.view.record(slot).run;
         if !fetch.asked.contains(&run) {
             fetch.asked.truncate(usize::from(MAX_FETCH_TRIES));
@@ -311,6 +327,7 @@ fn take_view_part(around: &mut Surroundings<'_>, to: Slot, view: &NumberedView) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::election::Term;
 
     #[test]
     fn a_view_that_is_fetched_has_no_more_names_than_there_may_be_members() {

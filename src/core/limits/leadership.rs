@@ -10,6 +10,9 @@ pub const MAX_LEASE_TERMS: usize = 64;
 pub const LEASE_UPDATES_PER_SECOND: u32 = 64;
 /// The greatest number of such messages of newcomers, which are not passed on, in one second.
 pub const NEWCOMERS_LEASE_UPDATES_PER_SECOND: u32 = 16;
+/// The earliest time at which an electorate may have been founded, in milliseconds since 1970: this program was not there
+/// before, and a clock that shows less is wrong (that of a small machine that has just started, say).
+pub const EARLIEST_FOUNDING: u64 = 1_735_689_600_000;
 /// The greatest number of voters in an electorate.
 pub const MAX_VOTERS: usize = 7;
 /// The number of renewals whose times of sending a leader remembers: acknowledgements of older ones extend nothing.
@@ -86,6 +89,9 @@ pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
 /// The time for which another electorate in this cluster is told of after a member has reported it: reports of it come
 /// every few seconds.
 pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);
+/// The number of members that tell the leader of the electorate that stands of the terms of one that ended, on average,
+/// besides those that voted in that.
+pub const ENDED_TELLERS: f64 = 8.0;
 /// The number of times a second that all members together look for each voter, former voter and seed that is missing: several
 /// times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of those that come back with empty disks.
 pub const MISSING_VOTER_QUESTIONS: u32 = 20;

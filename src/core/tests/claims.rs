@@ -12,9 +12,7 @@ pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {
     let core = &net.nodes[leader].core;
     let agreed = core.agreed_view().expect("a view");
     LeaderClaim {
-        lineage: agreed.electorate.lineage,
-        root: agreed.electorate.root,
-        began: agreed.electorate.began,
+        descent: agreed.electorate.descent(),
         term: core.leadership().term,
         leader: Some(core.me().id.clone()),
         sequence: 1,
@@ -32,7 +30,7 @@ fn a_renewal_of_a_term_that_is_none_is_malformed_and_changes_nothing() {
     let (first, term) = leader(&net);
     let led = truth(&net, first);
     let renewal = LeaderRenewal {
-        lineage: led.lineage.0 as u32,
+        lineage: led.descent.lineage.0 as u32,
         term: Term(u64::MAX),
         sequence: 1,
         age_ms: 0,

@@ -54,8 +54,12 @@ fn delta() -> Delta {
     Delta { base: Digest(1), added: names("new"), removed: names("old"), change: Some(VoterChange::Removed(voter())) }
 }
 
+/// A founding on a wall clock.
+const FOUNDED: u64 = 1_800_000_000_000;
+
 fn founded() -> ElectorateReport {
-    let descent = Descent { lineage: Lineage(7), root: Lineage(8), began: Term::beginning_of(1, 300) };
+    let descent =
+        Descent { lineage: Lineage(7), root: Lineage(8), began: Term::beginning_of(1, 300), founded: FOUNDED };
     ElectorateReport { descent, is_sure: true }
 }
 
@@ -136,9 +140,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
             agreed: Some(reference()),
         })))),
         Message::LeaderClaim(Box::new(LeaderClaim {
-            lineage: Lineage(7),
-            root: Lineage(7),
-            began: Term(0),
+            descent: Descent { lineage: Lineage(7), root: Lineage(7), began: Term(0), founded: FOUNDED },
             term: Term(3),
             leader: Some(NodeId::new("a").expect("a name")),
             sequence: 9,
@@ -162,7 +164,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
             after: None,
             members: vec![NodeId::new("a").expect("a name")],
             more: true,
-            electorate: Some(Electorate::founded_by(vec![voter()])),
+            electorate: Some(Electorate::founded_by(vec![voter()], FOUNDED)),
             change: Some(VoterChange::Added(voter())),
         })),
         Message::ChangeVoters(Box::new(ChangeVoters { nonce, request: VoterRequest::Add(id("d")) })),
@@ -171,7 +173,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
             nonce,
             request: VoterRequest::Resign { term: Term(3), to: Some(id("b")) },
         })),
-        changed(Ok(Electorate::founded_by(vec![voter()]))),
+        changed(Ok(Electorate::founded_by(vec![voter()], FOUNDED))),
         changed(Err(ChangeError::NoChange { reason: Unchanged::VotesAlready })),
         changed(Err(ChangeError::NoAnswer { id: id("d") })),
         changed(Err(ChangeError::NotCaughtUp { id: id("b") })),
@@ -354,7 +356,8 @@ fn records_out_of_bounds_are_malformed() {
     reject(update(wordy, None));
     reject(Message::Pull { after: None, pages: 0 });
     reject(Message::Pull { after: None, pages: 9 });
-    let nobody = Electorate { lineage: Lineage(1), root: Lineage(1), began: Term(0), voters: Vec::new() };
+    let nobody =
+        Electorate { lineage: Lineage(1), root: Lineage(1), began: Term(0), founded: FOUNDED, voters: Vec::new() };
     reject(changed(Ok(nobody.clone())));
     let descent = Descent { root: Lineage(7), ..founded().descent };
     reject(Message::ElectorateReport(ElectorateReport { descent, is_sure: true }));

@@ -7,7 +7,9 @@ use super::hostile::{packet, send};
 use super::net::{Net, address, id, ms};
 use super::speaker::mail;
 use headcount_core::election::{Descent, ElectorateReport, Lineage, Term};
-use headcount_core::limits::{FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE};
+use headcount_core::limits::{
+    EARLIEST_FOUNDING, FINDER_PATIENCE, FOUNDING_RETRIES, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE,
+};
 use headcount_core::testing::record;
 use headcount_core::wire::{Header, Heartbeat, Message, Nonce, Packet, PacketBuilder};
 use headcount_core::{Input, Profile, Record, Run, Status};
@@ -40,7 +42,10 @@ fn is_asked_to_let_in(answer: &[Message]) -> bool {
 /// Returns the words about an electorate.
 fn report() -> Message {
     let (lineage, root) = (Lineage(7), Lineage(7));
-    Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began: Term(0) }, is_sure: true })
+    Message::ElectorateReport(ElectorateReport {
+        descent: Descent { lineage, root, began: Term(0), founded: EARLIEST_FOUNDING },
+        is_sure: true,
+    })
 }
 
 fn finder() -> Record {

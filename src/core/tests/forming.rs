@@ -7,7 +7,7 @@ use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use super::speaker::Speaker;
 use headcount_core::election::{Alarm, ChangeError, Descent, ElectorateReport, Lineage, Term};
-use headcount_core::limits::MISSING_VOTER_QUESTIONS;
+use headcount_core::limits::{EARLIEST_FOUNDING, MISSING_VOTER_QUESTIONS};
 use headcount_core::wire::Message;
 use headcount_core::{Command, CommandError, Core, Notice, Output, Profile, Reply};
 
@@ -271,8 +271,10 @@ fn one_members_word_keeps_a_new_cluster_from_forming_only_until_it_is_removed() 
     let speaker = Speaker::new(2);
     let lineage = Lineage(0xbad);
     let (root, began) = (lineage, Term(0));
-    let founded =
-        Message::ElectorateReport(ElectorateReport { descent: Descent { lineage, root, began }, is_sure: true });
+    let founded = Message::ElectorateReport(ElectorateReport {
+        descent: Descent { lineage, root, began, founded: EARLIEST_FOUNDING },
+        is_sure: true,
+    });
     speaker.says(&mut net, 0, std::slice::from_ref(&founded));
     net.add("n2", 4, &[1]);
     for _ in 0..20 {
@@ -322,7 +324,8 @@ fn found_anew_after(lineage: u64) -> u64 {
         net.kill(node);
     }
     net.run(SECOND * 10);
-    let descent = Descent { lineage: Lineage(lineage), root, began: Term::beginning_of(1, 5) };
+    let descent =
+        Descent { lineage: Lineage(lineage), root, began: Term::beginning_of(1, 5), founded: EARLIEST_FOUNDING };
     Speaker::new(4).says(&mut net, 3, &[Message::ElectorateReport(ElectorateReport { descent, is_sure: true })]);
     net.command(3, Command::FoundAnew { ticket: 1, voters: Vec::new() });
     net.run(SECOND * 10);

@@ -5,7 +5,7 @@ use super::electing::{SECOND, leader};
 use super::net::{Net, id, ms};
 use super::speaker::Speaker;
 use headcount_core::election::{Alarm, Descent, ElectorateReport, Lineage, Term};
-use headcount_core::limits::{FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
+use headcount_core::limits::{EARLIEST_FOUNDING, FOUNDED_HINT, FOUNDED_REVIEW, SETTLE};
 use headcount_core::wire::Message;
 use headcount_core::{Command, Notice, Profile};
 
@@ -17,7 +17,10 @@ fn configured(voters: usize) -> Net {
 
 fn report() -> ElectorateReport {
     let lineage = Lineage(0xbad);
-    ElectorateReport { descent: Descent { lineage, root: lineage, began: Term(0) }, is_sure: true }
+    ElectorateReport {
+        descent: Descent { lineage, root: lineage, began: Term(0), founded: EARLIEST_FOUNDING },
+        is_sure: true,
+    }
 }
 
 fn message() -> Message {

@@ -327,9 +327,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
     let agreed = core.agreed_view().expect("a view").clone();
     let electorate = &agreed.electorate;
     let release = LeaderClaim {
-        lineage: electorate.lineage,
-        root: electorate.root,
-        began: electorate.began,
+        descent: electorate.descent(),
         term,
         leader: None,
         sequence: 0,

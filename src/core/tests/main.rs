@@ -25,6 +25,7 @@ mod direct;
 mod doubt;
 mod edges;
 mod electing;
+mod electorates;
 mod exchanges;
 mod fallbacks;
 mod faults;

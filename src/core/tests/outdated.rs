@@ -84,7 +84,7 @@ fn shown_longer_by(claims: impl Fn(&LeaderClaim) -> Vec<Message>) -> Duration {
 /// Returns a renewal of this claim, as a pulse tells it.
 fn pulse(claim: &LeaderClaim, sequence: u64) -> Message {
     Message::LeaderRenewal(LeaderRenewal {
-        lineage: claim.lineage.0 as u32,
+        lineage: claim.descent.lineage.0 as u32,
         term: claim.term,
         sequence,
         age_ms: 0,

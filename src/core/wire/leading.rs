@@ -2,19 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::election::{ChangeError, Delta, Digest, Electorate, Lineage, Term, ViewRef, VoterChange};
+use crate::election::{ChangeError, Delta, Descent, Digest, Electorate, Term, ViewRef, VoterChange};
 use crate::member::NodeId;
 use crate::wire::Nonce;
 
 /// A leader and its claim, see [`Message::LeaderClaim`](crate::wire::Message::LeaderClaim).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderClaim {
-    /// The lineage of the electorate.
-    pub lineage: Lineage,
-    /// The lineage of the first electorate, from which it descends.
-    pub root: Lineage,
-    /// The term at which the electorate's generation began.
-    pub began: Term,
+    /// The electorate.
+    pub descent: Descent,
     /// The leader's term.
     pub term: Term,
     /// The leader; absent if it resigned.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::NodeId;
 use crate::core::election::{Identity, VoterStanding};
+use crate::core::limits::EARLIEST_FOUNDING;
 use std::time::Duration;
 
 fn json(value: &impl Serialize) -> String {
@@ -28,7 +29,7 @@ fn requests_with_a_key_that_is_not_known_are_refused() {
 #[test]
 fn voters_are_named_with_identity_and_status() {
     let voter = crate::core::election::Voter { id: NodeId::new("a").expect("a name"), identity: Identity(0xab) };
-    let electorate = Electorate::founded_by(vec![voter]);
+    let electorate = Electorate::founded_by(vec![voter], EARLIEST_FOUNDING);
     let lineage = format!("{:016x}", electorate.lineage.0);
     let expected = format!(
         r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null,"other_electorate":null}}"#
@@ -47,7 +48,7 @@ fn a_leader_says_how_its_voters_stand() {
         id: NodeId::new(name).expect("a name"),
         identity: Identity(identity),
     };
-    let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+    let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)], EARLIEST_FOUNDING);
     let now = Time::ORIGIN + Duration::from_secs(100);
     let standing = |name, identity, heard_ms: Option<u64>| VoterStanding {
         voter: voter(name, identity),
@@ -82,7 +83,7 @@ fn a_node_that_does_not_lead_knows_of_its_own_vote_alone() {
         id: NodeId::new(name).expect("a name"),
         identity: Identity(identity),
     };
-    let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)]);
+    let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)], EARLIEST_FOUNDING);
     let standing = |(name, identity): (&str, u64)| VoterStanding {
         voter: voter(name, identity),
         is_learner: false,
@@ -109,7 +110,7 @@ fn a_view_that_nobody_agreed_on_is_null() {
 #[test]
 fn voters_are_heard_that_are_up_or_suspect() {
     let voter = |id: &str| crate::core::election::Voter { id: NodeId::new(id).expect("a name"), identity: Identity(1) };
-    let electorate = Electorate::founded_by(["up", "suspect", "down"].map(voter).to_vec());
+    let electorate = Electorate::founded_by(["up", "suspect", "down"].map(voter).to_vec(), EARLIEST_FOUNDING);
     let voters = |status: fn(&NodeId) -> Option<String>| Voters::new(Some(&electorate), None, 3, status);
     assert_eq!(voters(|id| Some(id.to_string())).unheard().as_deref(), Some("down"));
     assert_eq!(voters(|_| Some("suspect".to_owned())).unheard(), None);

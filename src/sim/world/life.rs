@@ -136,13 +136,18 @@ impl World {
         crashed
     }
 
+    /// Returns the wall clock of a node's machine, in milliseconds since 1970.
+    pub(super) fn wall_clock(&self, node: usize) -> u64 {
+        let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
+        u64::try_from(true_ms + self.nodes[node].wall_offset_ms).unwrap_or(0)
+    }
+
     /// Returns what a driver gives to a core at its birth: the first incarnation, with room above it, is on disk
     /// already.
     fn init(&mut self, node: usize) -> CoreInit {
         let leadership = self.quorum_birth(node);
+        let unix_ms = self.wall_clock(node);
         let place = &mut self.nodes[node];
-        let true_ms = (EPOCH_MS + self.now / 1_000_000).cast_signed();
-        let unix_ms = u64::try_from(true_ms + place.wall_offset_ms).unwrap_or(0);
         let stored = place.disk.stored().cloned();
         let remembered = stored.as_ref().map(|stored| stored.addresses.clone()).unwrap_or_default();
         let incarnation = stored.map_or(unix_ms, |stored| unix_ms.max(stored.incarnation_bound + 1));

@@ -61,7 +61,8 @@ impl World {
         let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
         let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
         let voters = (0..self.options.voters).map(name_of).collect();
-        Some(QuorumInit { timing: self.options.lease, policy: LeaderPolicy::default(), voters, ballot, floor: Term(0) })
+        let (timing, policy) = (self.options.lease, LeaderPolicy::default());
+        Some(QuorumInit { timing, policy, voters, ballot, floor: Term(0), wall_clock: self.wall_clock(node) })
     }
 
     /// Draws a clock error, in parts per million, mostly as large as is allowed, because that is where promises break.

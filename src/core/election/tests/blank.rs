@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cluster::{Cluster, id};
 use super::scenarios::{SECOND, led};
 use crate::election::{Alarm, Ballot, Electorate, Identity, NumberedView, Voter};
+use crate::limits::EARLIEST_FOUNDING;
 
 /// Returns voters of which the last one was named by the others and never heard of it; `is_itself`: under the identity
 /// that it has.
@@ -20,7 +21,7 @@ fn with_a_blank_one(seed: u64, voters: usize, is_itself: bool) -> Cluster {
     if !is_itself {
         named[blank].identity = Identity(7);
     }
-    let founding = NumberedView::founding(Electorate::founded_by(named));
+    let founding = NumberedView::founding(Electorate::founded_by(named, EARLIEST_FOUNDING));
     for node in &mut cluster.nodes[..blank] {
         node.disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(node.identity) };
     }

@@ -13,9 +13,10 @@ use super::watch::Watch;
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
 use crate::election::{
-    Action, Alarm, Ballot, ChangeError, Confirmed, Context, ElectionInit, ElectionMessage, Electorate, Identity,
-    LeaderPolicy, LeaseTiming, LossReason, NumberedView, Term, Unconfirmed,
+    Action, Alarm, Ballot, ChangeError, Confirmed, Context, Descent, ElectionInit, ElectionMessage, Electorate,
+    Identity, LeaderPolicy, LeaseTiming, Lineage, LossReason, NumberedView, Term, Unconfirmed,
 };
+use crate::limits::EARLIEST_FOUNDING;
 use crate::member::NodeId;
 use crate::time::Time;
 
@@ -86,9 +87,11 @@ pub(super) struct Cluster {
     pub(super) flaw: Option<Flaw>,
     /// The highest term that was led in another way, as those know that start from now on.
     pub(super) floor: Term,
-    /// The voter that had a claim in each term.
+    /// The voter that had a claim in each term; the first one, of electorates that were founded apart.
     pub(super) leaders: BTreeMap<Term, usize>,
-    pub(super) agreed: BTreeMap<(Term, u64), NumberedView>,
+    /// The voter that had a claim in each term of a root.
+    pub(super) led: BTreeMap<(Lineage, Term), usize>,
+    pub(super) agreed: BTreeMap<(Term, Lineage, u64), NumberedView>,
     pub(super) answers: Vec<(u64, Result<Electorate, ChangeError>)>,
     pub(super) confirmations: Vec<(Nanos, u64, Result<Confirmed, Unconfirmed>)>,
     pub(super) losses: Vec<(Nanos, usize, LossReason)>,
@@ -132,6 +135,7 @@ impl Cluster {
             flaw: None,
             floor: Term(0),
             leaders: BTreeMap::new(),
+            led: BTreeMap::new(),
             agreed: BTreeMap::new(),
             answers: Vec::new(),
             confirmations: Vec::new(),
@@ -195,6 +199,7 @@ impl Cluster {
             view_interval: Duration::from_millis(200),
             voters: place.configured.clone(),
             ballot: place.disk.clone(),
+            wall_clock: EARLIEST_FOUNDING + now / MS,
         };
         let members = Vec::new;
         let context = Context { now: Time::ORIGIN, random, is_up: place.is_up, members: &members };
@@ -359,7 +364,9 @@ impl Cluster {
                 if self.lost_terms.contains(&(node, term)) {
                     self.violations.push(format!("{node} leads again in term {term}"));
                 }
-                let first = *self.leaders.entry(term).or_insert(node);
+                let root = self.election(node).electorate().expect("it leads it").root;
+                self.leaders.entry(term).or_insert(node);
+                let first = *self.led.entry((root, term)).or_insert(node);
                 if first != node {
                     self.violations.push(format!("{first} and {node} lead in term {term}"));
                 }
@@ -401,7 +408,7 @@ impl Cluster {
     }
 
     fn note_agreed(&mut self, node: usize, view: NumberedView) {
-        let key = (view.electorate.began, view.number);
+        let key = (view.electorate.began, view.electorate.lineage, view.number);
         if let Some(known) = self.agreed.get(&key)
             && known.reference().digest != view.reference().digest
         {
@@ -457,6 +464,45 @@ impl Cluster {
             Happening::Contents { view, .. } => {
                 self.with(node, |election, context| election.contents(context, &view));
             }
+        }
+    }
+
+    /// Does what gossip does, once for all: whoever is not cut off from a leader hears of its claim, and that leader hears of
+    /// the terms of an electorate that ended.
+    pub(super) fn gossip(&mut self) {
+        for (leader, term) in self.claims() {
+            for node in (0..self.nodes.len()).filter(|node| *node != leader) {
+                let is_there =
+                    self.nodes[node].election.is_some() && !self.nodes[node].paused && self.nodes[node].is_up;
+                if is_there && !self.cut.contains(&(leader, node)) {
+                    self.hear_of_leader(node, leader, term);
+                }
+            }
+        }
+    }
+
+    /// Tells a node of a leader and its term.
+    pub(super) fn hear_of_leader(&mut self, node: usize, leader: usize, term: Term) {
+        let Some(leads) = self.election(leader).electorate().map(Electorate::descent) else { return };
+        self.hear_of(node, leads, term);
+        let ballot = self.election(node).ballot();
+        let ended = ballot.ended.as_ref().filter(|_| ballot.accepted.is_none()).map(|ended| ended.term);
+        if let Some(ended) = ended.filter(|ended| *ended >= term && !self.cut.contains(&(node, leader))) {
+            self.with(leader, |election, context| election.lead_above(context, ended));
+        }
+    }
+
+    /// Tells a node of an electorate that was led in this term.
+    pub(super) fn hear_of(&mut self, node: usize, leads: Descent, term: Term) {
+        match self.election(node).founded() {
+            Some(own) if own.stands_over(&leads) => {
+                self.with(node, |election, context| election.lead_above(context, term));
+            }
+            Some(own) if own != leads => {
+                self.with(node, Election::stop_leading);
+                self.with(node, |election, context| election.learn_of(context, Some(leads), None));
+            }
+            _ => {}
         }
     }
 

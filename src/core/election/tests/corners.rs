@@ -10,6 +10,7 @@ use crate::election::{
     Alarm, Ballot, Body, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Renewal, Term, Voter,
     VoterChange,
 };
+use crate::limits::EARLIEST_FOUNDING;
 
 #[test]
 fn a_voter_on_its_way_out_still_counts_for_the_majority_that_lets_it_go() {
@@ -131,8 +132,9 @@ fn a_view_of_another_generation_or_with_an_endless_number_is_not_accepted_from_t
         assert_eq!(*cluster.election(voter).ballot(), before);
     }
     let (root, began) = (lineage(&cluster, voter), Term::beginning_of(1, 1));
-    let electorate = Electorate { lineage: Lineage(5), root, began, voters: voters_of(&before) };
-    let body = Body::Recovered { electorate, number: u64::MAX };
+    let electorate =
+        Electorate { lineage: Lineage(5), root, began, founded: EARLIEST_FOUNDING, voters: voters_of(&before) };
+    let body = Body::Generation { electorate, number: u64::MAX };
     let message = ElectionMessage { from: Identity(5), lineage: Lineage(5), body };
     cluster.with(voter, |election, context| election.receive(context, &id(leader), message));
     assert_eq!(*cluster.election(voter).ballot(), before);

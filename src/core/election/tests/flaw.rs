@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::campaign::Stage;
 use super::rules::{Rules, Sound};
 use super::{
-    Action, Ballot, Context, Election, ElectionInit, Electorate, Identity, Lineage, LossReason, NumberedView, Role,
-    Term, ViewRef,
+    Action, Ballot, Context, Descent, Election, ElectionInit, Electorate, Identity, Lineage, LossReason, NumberedView,
+    Role, Term, ViewRef,
 };
 use crate::time::Time;
 
@@ -92,6 +92,12 @@ pub enum Flaw {
     FreesItselfToGoOn,
     /// A node tells of a generation before its disk has it.
     TellsBeforeDisk,
+    /// A voter's electorate ends for any other that it hears of.
+    EndsForAnyOther,
+    /// A voter's electorate stands whatever it hears of.
+    EndsForNone,
+    /// A leader stays in its term although another electorate was led above it, and ended.
+    StaysBelowWhatEnded,
     /// A leader resigns at an operator's command although nobody else may be able to store a vote.
     ResignsUntried,
 }
@@ -314,6 +320,18 @@ impl Rules for Planted {
     fn takes_place_of(self, theirs: &Electorate, own: &Electorate) -> bool {
         let stays = self.has(Flaw::StaysInItsGeneration) && own.began > Term(0);
         !stays && Sound.takes_place_of(theirs, own)
+    }
+
+    fn ends_for(self, own: &Descent, other: &Descent) -> bool {
+        match self.0 {
+            Some(Flaw::EndsForAnyOther) => own != other,
+            Some(Flaw::EndsForNone) => false,
+            _ => Sound.ends_for(own, other),
+        }
+    }
+
+    fn leads_above_ended(self, is_busy: bool) -> bool {
+        !self.has(Flaw::StaysBelowWhatEnded) && Sound.leads_above_ended(is_busy)
     }
 
     fn may_tell(self, stored: Option<Lineage>, meant: Option<Lineage>) -> bool {

@@ -7,9 +7,10 @@ use super::cluster::{Cluster, id};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
 use crate::election::{Alarm, Descent, ElectorateReport, Lineage, LostElectorate, Term};
+use crate::limits::EARLIEST_FOUNDING;
 
 fn another() -> Descent {
-    Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0) }
+    Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0), founded: EARLIEST_FOUNDING }
 }
 
 fn knows(cluster: &mut Cluster, node: usize, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
@@ -85,7 +86,7 @@ fn a_voter_that_hears_of_its_own_electorate_before_it_has_formed_it_takes_part_i
 fn a_voter_that_is_sure_of_another_electorate_does_not_go_over_to_its_own() {
     let late = 2;
     let reached = in_runs_where_it_has_not_formed(late, |cluster, seed| {
-        let another = Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0) };
+        let another = Descent { lineage: Lineage(77), root: Lineage(77), began: Term(0), founded: EARLIEST_FOUNDING };
         knows(cluster, late, Some(another), None);
         cluster.run_for(SECOND * 5);
         assert!(!cluster.election(late).is_voter(), "seed {seed}");
@@ -148,10 +149,8 @@ fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_
         cluster.start(node);
     }
     cluster.run_for(SECOND * 5);
-    // As gossip does: the voters of the former electorate learn who leads by now, and ask that node.
-    for node in 0..3 {
-        cluster.with(node, |election, context| election.contact_other_leader(context, &id(outsider)));
-    }
+    // The voters of the former electorate learn who leads by now.
+    cluster.gossip();
     assert!(cluster.run_until(SECOND * 30, |p| lineages(p).len() == 1), "{:?}", lineages(&cluster));
     cluster.run_for(SECOND * 20);
     assert_eq!(cluster.leader(), Some(outsider));
@@ -163,7 +162,12 @@ fn founded_after_recoveries(flaw: Option<Flaw>) -> u64 {
     cluster.flaw = flaw;
     let outsider = cluster.add(Vec::new());
     cluster.start(outsider);
-    let descent = Descent { lineage: Lineage(78), root: Lineage(77), began: Term::beginning_of(2, 5) };
+    let descent = Descent {
+        lineage: Lineage(78),
+        root: Lineage(77),
+        began: Term::beginning_of(2, 5),
+        founded: EARLIEST_FOUNDING,
+    };
     let lost = LostElectorate { descent, number: 7, voters: Vec::new() };
     cluster.with(outsider, |election, context| election.found_anew(context, 1, Vec::new(), 99, lost));
     assert!(cluster.run_until(SECOND * 10, |p| p.leader() == Some(outsider)), "{:?}", cluster.answers);

@@ -12,6 +12,7 @@ use crate::election::{
     Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, ElectionInit, ElectionMessage, Electorate,
     ElectorateReport, Identity, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef, Voter, VoterChange,
 };
+use crate::limits::EARLIEST_FOUNDING;
 use crate::member::NodeId;
 use crate::time::Time;
 
@@ -25,7 +26,7 @@ fn voter(node: usize) -> Voter {
 }
 
 fn founded() -> Electorate {
-    Electorate::founded_by((0..3).map(voter).collect())
+    Electorate::founded_by((0..3).map(voter).collect(), EARLIEST_FOUNDING)
 }
 
 /// Returns one of few names, so that they meet; strangers are among them.
@@ -64,8 +65,9 @@ fn some_electorate() -> impl Strategy<Value = Electorate> {
             .prop_map(|(generation, luck)| Term::beginning_of(generation, luck)),
         any::<u64>().prop_map(Term),
     ];
-    (some_lineage(), some_lineage(), some_beginning, some_voters())
-        .prop_map(|(lineage, root, began, voters)| Electorate { lineage, root, began, voters })
+    (some_lineage(), some_lineage(), some_beginning, some_voters()).prop_map(|(lineage, root, began, voters)| {
+        Electorate { lineage, root, began, founded: EARLIEST_FOUNDING, voters }
+    })
 }
 
 fn some_change() -> impl Strategy<Value = VoterChange> {
@@ -133,6 +135,7 @@ fn some_electorate_report() -> impl Strategy<Value = Option<ElectorateReport>> {
         lineage: Lineage(lineage),
         root: Lineage(root),
         began,
+        founded: EARLIEST_FOUNDING,
     });
     prop::option::of((descent, any::<bool>()).prop_map(|(descent, is_sure)| ElectorateReport { descent, is_sure }))
 }
@@ -181,7 +184,7 @@ fn some_body() -> impl Strategy<Value = Body> {
         (some_term(), some_number(), some_ref(), any::<u8>())
             .prop_map(|(term, sequence, newest, priority)| { Body::RenewalAck { term, sequence, newest, priority } }),
         (some_term(), some_identity()).prop_map(|(term, successor)| Body::Release { term, successor }),
-        (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Recovered { electorate, number }),
+        (some_electorate(), some_number()).prop_map(|(electorate, number)| Body::Generation { electorate, number }),
         some_term().prop_map(|term| Body::Behind { term }),
         (some_term(), some_number()).prop_map(|(term, sequence)| Body::Farewell { term, sequence }),
         (some_term(), some_number()).prop_map(|(term, sequence)| Body::Freed { term, sequence }),
@@ -223,7 +226,11 @@ fn born(ballot: Ballot, context: &Context<'_>) -> Election {
     let timing = LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 4 };
     let voters = (0..3).map(id).collect();
     let view_interval = Duration::from_millis(200);
-    Election::planted(ElectionInit { me: id(0), timing, view_interval, voters, ballot }, context, None)
+    Election::planted(
+        ElectionInit { me: id(0), timing, view_interval, voters, ballot, wall_clock: EARLIEST_FOUNDING },
+        context,
+        None,
+    )
 }
 
 /// Runs a machine through these inputs, however hostile; with `is_lonely`, no acknowledgements reach it.
@@ -239,7 +246,7 @@ fn endure(begin: Ballot, blows: Vec<Input>, is_lonely: bool) {
         match blow {
             Input::ElectionMessage(
                 _,
-                ElectionMessage { body: Body::RenewalAck { .. } | Body::Recovered { .. }, .. },
+                ElectionMessage { body: Body::RenewalAck { .. } | Body::Generation { .. }, .. },
             )
             | Input::Contents(_)
                 if is_lonely => {}

@@ -10,6 +10,7 @@ mod corners;
 mod directed;
 mod disks;
 mod draining;
+mod electorates;
 mod failing;
 mod forming;
 mod hostile;

@@ -6,6 +6,7 @@ use super::cluster::{Cluster, LEASE, id};
 use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
 use crate::election::{Alarm, Body, ChangeError, Descent, ElectionMessage, Electorate, Lineage, Term, Voter};
+use crate::limits::EARLIEST_FOUNDING;
 
 /// Returns the voters other than these.
 fn others(n: usize, not: &[usize]) -> Vec<usize> {
@@ -17,10 +18,10 @@ fn recover(cluster: &mut Cluster, node: usize, ticket: u64, named: &[usize], lin
     cluster.with(node, |election, context| election.recover(context, ticket, named, lineage));
 }
 
-/// Returns true if all nodes that are up follow one leader, and are of one lineage.
+/// Returns true if all nodes that are up follow one leader, and are sure of one electorate.
 fn is_one(cluster: &Cluster, nodes: &[usize]) -> bool {
-    let lineage = cluster.election(nodes[0]).lineage();
-    cluster.claims().len() == 1 && nodes.iter().all(|node| cluster.election(*node).lineage() == lineage)
+    let founded = cluster.election(nodes[0]).founded();
+    cluster.claims().len() == 1 && nodes.iter().all(|node| cluster.election(*node).founded() == founded)
 }
 
 #[test]
@@ -37,10 +38,7 @@ fn two_recoveries_on_two_sides_of_a_cut_share_no_term_and_one_of_them_stands_aft
         cluster.split(&[&[0, 1, 2, 3, 4]]);
         // As gossip does now and then.
         for _ in 0..10 {
-            let leaders: Vec<usize> = cluster.claims().iter().map(|(node, _)| *node).collect();
-            for (one, other) in leaders.iter().flat_map(|one| leaders.iter().map(move |other| (*one, *other))) {
-                cluster.with(one, |election, context| election.contact_other_leader(context, &id(other)));
-            }
+            cluster.gossip();
             cluster.run_for(SECOND);
         }
         assert!(cluster.run_until(SECOND * 30, |p| is_one(p, &[0, 1, 2, 3, 4])), "seed {seed}: both stay");
@@ -221,14 +219,16 @@ fn who_knows_of_a_later_generation_is_not_taken_into_an_earlier_one() {
     let mut p = Cluster::new(3, 3);
     p.start_all();
     p.split(&[&[0], &[1], &[2]]);
-    let later = Descent { lineage: Lineage(9), root: Lineage(7), began: Term::beginning_of(2, 5) };
+    let later =
+        Descent { lineage: Lineage(9), root: Lineage(7), began: Term::beginning_of(2, 5), founded: EARLIEST_FOUNDING };
     p.with(0, |election, context| election.learn_of(context, Some(later), None));
     let voters = vec![Voter { id: id(0), identity: p.nodes[0].identity }];
-    let electorate = Electorate { lineage: Lineage(8), root: Lineage(7), began: Term::beginning_of(1, 5), voters };
+    let (lineage, root, began, founded) = (Lineage(8), Lineage(7), Term::beginning_of(1, 5), EARLIEST_FOUNDING);
+    let electorate = Electorate { lineage, root, began, founded, voters };
     let message = ElectionMessage {
         from: p.nodes[1].identity,
         lineage: Lineage(8),
-        body: Body::Recovered { electorate, number: 3 },
+        body: Body::Generation { electorate, number: 3 },
     };
     p.with(0, |election, context| election.receive(context, &id(1), message));
     p.run_for(SECOND * 10);

@@ -304,6 +304,7 @@ fn recovery_waits_for_the_lease_that_its_voter_has_promised_and_says_for_how_lon
     for node in (0..3).filter(|node| *node != left) {
         cluster.crash(node);
     }
+    cluster.lose_messages();
     let refused_for = |cluster: &mut Cluster| {
         cluster.with(left, |election, context| election.recover(context, 1, Vec::new(), 99));
         match cluster.answers.pop() {

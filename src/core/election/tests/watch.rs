@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::election::tests::Election;
-use crate::election::{NumberedView, Role, Term};
+use crate::election::{Lineage, NumberedView, Role, Term};
 
 /// The highest and the lowest number agreed in a term.
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +41,10 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     seen: BTreeMap<usize, Seen>,
-    /// The winner of each term's votes, and in which life of its process.
-    elected: BTreeMap<Term, (usize, u64)>,
-    /// The numbers agreed, by the beginning of the generation and the term.
-    agreed: BTreeMap<(Term, Term), Range>,
+    /// The winner of the votes in each term of a root, and in which life of its process.
+    elected: BTreeMap<(Lineage, Term), (usize, u64)>,
+    /// The numbers agreed, by the lineage and the term.
+    agreed: BTreeMap<(Lineage, Term), Range>,
     pub(super) moments: Moments,
 }
 
@@ -79,7 +79,8 @@ impl Watch {
         }
         if let Some(won) = won {
             let me = (node, seen.life);
-            let first = *self.elected.entry(won).or_insert(me);
+            let root = election.electorate().expect("it leads it").root;
+            let first = *self.elected.entry((root, won)).or_insert(me);
             if first != me {
                 return Some(format!("{first:?} and {me:?} are elected in term {won}"));
             }
@@ -90,11 +91,11 @@ impl Watch {
     /// Checks a view that a node reports as agreed: what was agreed in a term, every later term of its generation
     /// keeps.
     pub(super) fn agreed(&mut self, view: &NumberedView) -> Option<String> {
-        let (began, term, number) = (view.electorate.began, view.term, view.number);
+        let (lineage, term, number) = (view.electorate.lineage, view.term, view.number);
         self.moments.agreed += 1;
-        let range = self.agreed.entry((began, term)).or_insert(Range { least: number, most: number });
+        let range = self.agreed.entry((lineage, term)).or_insert(Range { least: number, most: number });
         (range.least, range.most) = (range.least.min(number), range.most.max(number));
-        let of_generation = || self.agreed.range((began, Term(0))..=(began, Term(u64::MAX)));
+        let of_generation = || self.agreed.range((lineage, Term(0))..=(lineage, Term(u64::MAX)));
         let lost = of_generation().find(|((_, earlier), range)| *earlier < term && range.most > number);
         let is_lost_later = of_generation().find(|((_, later), range)| *later > term && range.least < number);
         lost.or(is_lost_later).map(|((_, other), range)| {

@@ -11,7 +11,7 @@ pub(super) use links::Tcp;
 use links::{Parked, Wires};
 
 use headcount_core::election::{Ballot, Identity, LeaderPolicy, LeaseTiming, Term};
-use headcount_core::limits::INCARNATION_STEP;
+use headcount_core::limits::{EARLIEST_FOUNDING, INCARNATION_STEP};
 use headcount_core::wire::LeaseUpdate;
 use headcount_core::{
     Change, Command, Core, CoreInit, Delivery, Durable, Input, NodeId, Notice, Output, Profile, QuorumInit, Receiver,
@@ -295,6 +295,7 @@ impl Net {
             voters: self.voters.clone(),
             ballot: self.disks.get(name).cloned().unwrap_or(blank),
             floor: Term(0),
+            wall_clock: EARLIEST_FOUNDING + self.now.since(Time::ORIGIN).as_millis() as u64,
         }
     }
 

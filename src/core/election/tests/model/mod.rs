@@ -21,10 +21,10 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
 use crate::election::{
-    Action, Ballot, Body, Context, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, LossReason,
-    NumberedView, Term, Voter,
+    Action, Ballot, Body, Context, Descent, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, Lineage,
+    LossReason, NumberedView, Term, Voter,
 };
-use crate::limits::IDENTITY_TIMEOUT;
+use crate::limits::{EARLIEST_FOUNDING, IDENTITY_TIMEOUT};
 use crate::member::NodeId;
 use crate::time::Time;
 
@@ -237,6 +237,42 @@ fn every_interleaving_around_a_recovery_is_safe_up_to_a_bound() {
     let rules = unplanted(World { recoveries: 1, ..bounded(about_to_recover(None), (1, 0, 1, 0, 0)) });
     assert_eq!(explore(rules.clone(), 7, "a recovery"), None);
     assert!(rules.reached().recovery);
+}
+
+/// Returns a world of two electorates that were founded apart and each have a leader.
+fn two_led(flaw: Option<Flaw>) -> World {
+    let mut world = World::founded_apart(flaw);
+    for node in [0, 1] {
+        world.wake(node);
+        world.let_through(|_| true);
+    }
+    world.envelopes.clear();
+    assert_eq!((world.led.len(), world.claims()), (2, 1), "one claim in each");
+    world
+}
+
+#[test]
+fn every_interleaving_of_two_electorates_that_meet_ends_one_of_them_for_good_up_to_a_bound() {
+    let world = World { hearings: 4, ..bounded(two_led(None), (1, 1, 1, 0, 0)) };
+    let rules = unplanted(world);
+    assert_eq!(explore(rules.clone(), 9, "two electorates"), None);
+    assert!(rules.reached().ending && rules.reached().led_above, "{:?}", rules.reached());
+}
+
+#[test]
+fn long_histories_of_two_electorates_end_one_of_them_for_good() {
+    let begin = World { hearings: 12, ..bounded(two_led(None), (4, 6, 60, 3, 2)) };
+    let rules = Rules { begin: vec![begin], ..Rules::default() };
+    let broken: Vec<_> = (0..150).filter_map(|seed| Some((seed, walk(seed, &rules)?))).collect();
+    assert!(broken.is_empty(), "{} broken, first {:?}", broken.len(), broken.first());
+    assert!(rules.reached().ending && rules.reached().led_above, "{:?}", rules.reached());
+}
+
+#[test]
+fn the_model_finds_electorates_that_end_each_other() {
+    let flaw = Some(Flaw::EndsForAnyOther);
+    let rules = Rules { flaw, ..unplanted(World { hearings: 4, ..two_led(flaw) }) };
+    assert_eq!(explore(rules, 12, "end each other").as_deref(), Some("not all electorates end"));
 }
 
 #[test]

@@ -17,11 +17,23 @@ pub(super) struct Reached {
     pub(super) recovery: bool,
     /// Somebody that began without an electorate has one.
     pub(super) blank_voter: bool,
+    /// A voter's electorate has ended.
+    pub(super) ending: bool,
+    /// An electorate is led above one that ended.
+    pub(super) led_above: bool,
 }
 
 impl Reached {
-    pub(super) const EVERYTHING: Self =
-        Self { claim: true, two_claimed_terms: true, electorate_change: true, recovery: true, blank_voter: true };
+    /// All that one electorate may come to.
+    pub(super) const EVERYTHING: Self = Self {
+        claim: true,
+        two_claimed_terms: true,
+        electorate_change: true,
+        recovery: true,
+        blank_voter: true,
+        ending: false,
+        led_above: false,
+    };
 
     pub(super) fn or(self, other: Self) -> Self {
         Self {
@@ -30,6 +42,8 @@ impl Reached {
             electorate_change: self.electorate_change || other.electorate_change,
             recovery: self.recovery || other.recovery,
             blank_voter: self.blank_voter || other.blank_voter,
+            ending: self.ending || other.ending,
+            led_above: self.led_above || other.led_above,
         }
     }
 }
@@ -94,6 +108,10 @@ impl Model for Rules {
             let pairs = (0..VOTERS).flat_map(|at| (0..VOTERS).map(move |with| (at, with)));
             events.extend(pairs.map(|(at, with)| Event::Recover(at, with)));
         }
+        if world.hearings > 0 {
+            let led = || world.led.keys();
+            events.extend((0..world.nodes.len()).flat_map(|at| led().map(move |lineage| Event::Hear(at, *lineage))));
+        }
         if world.steps > 0 {
             events.push(Event::TimeGoesOn);
         }
@@ -143,6 +161,10 @@ impl Model for Rules {
                 let lineage = 1_000 + u64::from(world.recoveries);
                 world.with(node, |election, context| election.recover(context, 2, vec![id(with)], lineage));
             }
+            Event::Hear(node, lineage) => {
+                world.hearings -= 1;
+                world.hear(node, lineage);
+            }
             Event::Resign(node) => {
                 world.resignations -= 1;
                 world.with(node, Election::resign);
@@ -163,6 +185,8 @@ impl Model for Rules {
             Property::always("at most one valid claim", |_, world: &World| world.claims() <= 1),
             Property::always("at most one leader in a term", |_, world: &World| !world.has_two_leaders),
             Property::always("one agreed number has one content", |_, world: &World| !world.has_two_contents),
+            Property::always("no electorate comes back", |_, world: &World| !world.has_come_back()),
+            Property::always("not all electorates end", |_, world: &World| !world.have_all_ended()),
             Property::always("terms never fall", |_, world: &World| !world.has_term_fallen),
         ]
     }

@@ -34,11 +34,15 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) envelopes: Vec<Envelope>,
     pub(super) members: Vec<NodeId>,
-    pub(super) leaders: BTreeMap<Term, usize>,
+    pub(super) leaders: BTreeMap<(Lineage, Term), usize>,
     /// Terms in which somebody had a claim.
     pub(super) claimed: BTreeSet<Term>,
-    /// The contents of agreed views, hashed, by the term at which the generation began, and by the view's number.
-    pub(super) agreed: BTreeMap<(Term, u64), u64>,
+    /// The contents of agreed views, hashed, by the lineage and the view's number.
+    pub(super) agreed: BTreeMap<(Lineage, u64), u64>,
+    /// The electorates that had a claim, each with its latest term: anybody may hear of them at any time.
+    pub(super) led: BTreeMap<Lineage, (Descent, Term)>,
+    /// The lineages that each voter's disk had, in order: none comes back.
+    pub(super) lineages: Vec<Vec<Lineage>>,
     pub(super) has_term_fallen: bool,
     pub(super) has_two_leaders: bool,
     pub(super) has_two_contents: bool,
@@ -50,6 +54,7 @@ pub(super) struct World {
     pub(super) resignations: u8,
     pub(super) revotes: u8,
     pub(super) recoveries: u8,
+    pub(super) hearings: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,6 +72,8 @@ pub(super) enum Event {
     Revote(usize, usize),
     /// An operator recovers at this voter, with this one.
     Recover(usize, usize),
+    /// This node hears of this electorate, which was led.
+    Hear(usize, Lineage),
 }
 
 pub(super) fn context(now: Time, members: &dyn Fn() -> Vec<NodeId>) -> Context<'_> {
@@ -80,6 +87,7 @@ pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> 
         view_interval: Duration::from_millis(100),
         voters: (0..VOTERS).map(id).collect(),
         ballot: disk,
+        wall_clock: EARLIEST_FOUNDING,
     };
     Election::planted(init, &context(now, &Vec::new), flaw)
 }
@@ -88,7 +96,7 @@ impl World {
     /// Returns a world with an electorate that has formed, and nothing else.
     pub(super) fn formed(flaw: Option<Flaw>) -> Self {
         let voters = (0..VOTERS).map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
-        let founding = NumberedView::founding(Electorate::founded_by(voters));
+        let founding = NumberedView::founding(Electorate::founded_by(voters, EARLIEST_FOUNDING));
         let now = Time::ORIGIN + Duration::from_secs(1_000);
         let node = |node| {
             let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };
@@ -103,6 +111,8 @@ impl World {
             leaders: BTreeMap::new(),
             claimed: BTreeSet::new(),
             agreed: BTreeMap::new(),
+            led: BTreeMap::new(),
+            lineages: vec![Vec::new(); VOTERS],
             has_term_fallen: false,
             has_two_leaders: false,
             has_two_contents: false,
@@ -113,7 +123,39 @@ impl World {
             resignations: 0,
             revotes: 0,
             recoveries: 0,
+            hearings: 0,
         }
+    }
+
+    /// Returns a world of two electorates that were founded apart: the first node alone has an earlier one.
+    pub(super) fn founded_apart(flaw: Option<Flaw>) -> Self {
+        let mut world = Self::formed(flaw);
+        for (nodes, founded) in [(0..1, EARLIEST_FOUNDING), (1..VOTERS, EARLIEST_FOUNDING + 1)] {
+            let voters = nodes.clone().map(|node| Voter { id: id(node), identity: Identity(node as u64) }).collect();
+            let founding = NumberedView::founding(Electorate::founded_by(voters, founded));
+            for node in nodes {
+                let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };
+                world.nodes[node].election = born(node, disk.clone(), world.now, flaw);
+                world.nodes[node].disk = disk;
+                world.drain(node);
+            }
+        }
+        world
+    }
+
+    /// Has a node hear of an electorate that was led, by any member.
+    pub(super) fn hear(&mut self, node: usize, lineage: Lineage) {
+        let (leads, term) = self.led[&lineage];
+        match self.nodes[node].election.founded() {
+            Some(own) if own.stands_over(&leads) => {
+                self.with(node, |election, context| election.lead_above(context, term));
+            }
+            Some(own) if own != leads => {
+                self.with(node, Election::stop_leading);
+            }
+            _ => {}
+        }
+        self.with(node, |election, context| election.learn_of(context, Some(leads), None));
     }
 
     /// Returns a world with a formed electorate, and one more node that may be voted in.
@@ -121,6 +163,7 @@ impl World {
         let mut world = Self::formed(flaw);
         let disk = Ballot::blank(Identity(77));
         let election = born(VOTERS, disk.clone(), world.now, flaw);
+        world.lineages.push(Vec::new());
         world.nodes.push(Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) });
         world
     }
@@ -141,6 +184,8 @@ impl World {
                 Action::Claimed { term, until, .. } => {
                     self.nodes[node].claim = Some((term, until));
                     self.claimed.insert(term);
+                    let leads = self.nodes[node].election.electorate().expect("it leads it").descent();
+                    self.led.insert(leads.lineage, (leads, term));
                 }
                 Action::Lost { term, reason } => {
                     self.nodes[node].claim = None;
@@ -151,7 +196,7 @@ impl World {
                 }
                 Action::Agreed(view) => {
                     let digest = view.reference().digest.0;
-                    let key = (view.electorate.began, view.number);
+                    let key = (view.electorate.lineage, view.number);
                     self.has_two_contents |= *self.agreed.entry(key).or_insert(digest) != digest;
                 }
                 // Contents are never further away than the next step: whoever has them gives them.
@@ -176,7 +221,8 @@ impl World {
             _ => (None, None),
         };
         if let Some(term) = leads {
-            self.has_two_leaders |= *self.leaders.entry(term).or_insert(from) != from;
+            let root = self.nodes[from].election.electorate().expect("it leads it").root;
+            self.has_two_leaders |= *self.leaders.entry((root, term)).or_insert(from) != from;
         }
         if let Some(term) = says {
             self.nodes[from].spoken = self.nodes[from].spoken.max(term);
@@ -196,6 +242,10 @@ impl World {
         let ballot = self.nodes[node].writing.remove(0);
         self.has_term_fallen |= ballot.term < self.nodes[node].disk.term;
         let version = ballot.version;
+        let held = ballot.accepted.as_ref().map(|view| view.electorate.lineage);
+        if let Some(lineage) = held.filter(|lineage| self.lineages[node].last() != Some(lineage)) {
+            self.lineages[node].push(lineage);
+        }
         self.nodes[node].disk = ballot;
         self.with(node, |election, context| election.stored(context, version));
     }
@@ -234,7 +284,25 @@ impl World {
                 .any(|electorate| electorate.began == Term(0) && electorate.voters.len() != VOTERS),
             recovery: began > Term(0),
             blank_voter: self.nodes.get(VOTERS).is_some_and(|node| node.disk.accepted.is_some()),
+            ending: self.nodes.iter().any(|node| node.disk.ended.is_some() && node.disk.accepted.is_none()),
+            led_above: self.led.len() > 1 && {
+                let standing = self.led.values().max_by_key(|(leads, _)| leads.rank());
+                standing.map(|(_, term)| *term)
+                    > Some(self.led.values().map(|(_, term)| *term).min().unwrap_or_default())
+                    && standing
+                        .is_some_and(|(_, term)| self.led.values().filter(|(_, other)| other == term).count() == 1)
+            },
         }
+    }
+
+    /// Returns true if a voter went back to an electorate that it had left.
+    pub(super) fn has_come_back(&self) -> bool {
+        self.lineages.iter().any(|held| held.iter().enumerate().any(|(at, one)| held[..at].contains(one)))
+    }
+
+    /// Returns true if no voter is left that has an electorate.
+    pub(super) fn have_all_ended(&self) -> bool {
+        self.nodes.iter().all(|node| node.disk.accepted.is_none() && node.disk.ended.is_some())
     }
 
     pub(super) fn check(&mut self) {

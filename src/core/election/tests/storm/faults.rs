@@ -308,13 +308,8 @@ impl Run {
         }
     }
 
-    /// Does what gossip does: leaders of two electorates hear of each other.
+    /// Does what gossip does: whoever hears of a leader of another electorate ends its own, or has that one end.
     pub(super) fn gossip(&mut self) {
-        let leaders: Vec<usize> = self.cluster.claims().iter().map(|(node, _)| *node).collect();
-        for (one, other) in leaders.iter().flat_map(|one| leaders.iter().map(move |other| (*one, *other))) {
-            if one != other && self.runs(one) && !self.cluster.cut.contains(&(other, one)) {
-                self.cluster.with(one, |election, context| election.contact_other_leader(context, &id(other)));
-            }
-        }
+        self.cluster.gossip();
     }
 }

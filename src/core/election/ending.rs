@@ -1,0 +1,85 @@
+//! The end of an electorate: another one that stands over it is in the cluster (see `electorate`), and has a leader.
+//!
+//! A leader stops leading as soon as it hears of that leader. Once its node holds a view that the other electorate has
+//! agreed on, as every voter's node does then, the voter ends: it votes no more and is as blank as any node without a
+//! vote, and sure of the other electorate. What it voted in is kept aside on its disk, and told is the end once it is there.
+//! A voter that the other electorate names gets that one's view from its leader, like any blank voter.
+//!
+//! The electorate that stands is led above every term of the one that ended: fencing tokens of the latter may have been
+//! seen where those of the former are used. Members that know of a higher term say so, and a leader goes on above it.
+//!
+//! Invariants: what ended does not come back by a restart; a term never falls by an end; no electorate ends for one that
+//! does not stand over it.
+//!
+//! Must not know: how one hears of another electorate.
+
+use super::electorate::{Descent, EndedElectorate};
+use super::term::Term;
+use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
+
+impl<R: Rules> Election<R> {
+    /// Gives the claim up, since a leader lives of an electorate that stands over this one. This node keeps the promise to
+    /// itself, so that nobody leads in its place before it can hear of that electorate.
+    pub fn stop_leading(&mut self, context: &Context<'_>) {
+        self.expire(context);
+        if matches!(self.role, Role::Leading(_)) {
+            self.give_claim_up(context, LossReason::Superseded);
+        }
+    }
+
+    /// Ends this voter's electorate if the other one, which has led, stands over it; returns true if it did.
+    pub(super) fn end_for(&mut self, context: &Context<'_>, other: &Descent) -> bool {
+        let is_over = self.electorate().is_some_and(|own| self.rules.ends_for(&own.descent(), other));
+        if !is_over {
+            return false;
+        }
+        self.step_down(context, LossReason::Superseded);
+        let commands = [self.recovery.take().map(|recovery| recovery.ticket()), self.pending_recovery.take()];
+        for ticket in commands.into_iter().flatten() {
+            self.refuse(Some(ticket), ChangeError::Interrupted);
+        }
+        self.keep_electorate_aside();
+        self.forget_electorate();
+        self.role = Role::Outside;
+        true
+    }
+
+    /// Forgets what this process knows of its electorate, which is not its own any more.
+    pub(super) fn forget_electorate(&mut self) {
+        (self.leader, self.agreed, self.invited_to) = (None, None, None);
+        (self.votes, self.pending_vote, self.pending_ack) = (None, None, None);
+        self.informed.clear();
+        self.to_be_told.clear();
+    }
+
+    /// Keeps the electorate aside that this voter has, and has no more from now on.
+    pub(super) fn keep_electorate_aside(&mut self) {
+        if let Some(view) = self.ballot.accepted.take() {
+            let (electorate, term) = ((*view.electorate).clone(), self.ballot.term);
+            self.ballot.ended = Some(EndedElectorate { electorate, term, number: view.number });
+        }
+    }
+
+    /// Says that this voter's electorate has ended, if its disk has just come to know of it.
+    pub(super) fn announce_end(&mut self) {
+        let has_ended = self.ballot.accepted.is_none() && self.stored.ended != self.ballot.ended;
+        if let Some(by) = self.ballot.known.filter(|_| has_ended) {
+            self.actions.push_back(Action::Alarm(Alarm::ElectorateEnded { by: by.lineage }));
+        }
+    }
+
+    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it.
+    pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
+        self.expire(context);
+        self.floor = self.floor.max(term);
+        let above = self.highest_led();
+        let is_busy = self.is_changing();
+        let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
+        if is_below && above >= term && self.rules.leads_above_ended(is_busy) {
+            self.rules.give_up_to_go_on(self, context);
+            // This voter knows that nobody leads.
+            self.is_successor = true;
+            self.stand_above(context, above);
+        }
+    }
+}
