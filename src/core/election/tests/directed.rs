@@ -16,13 +16,18 @@ fn is_leading(cluster: &Cluster, node: usize) -> bool {
 }
 
 fn step_until(cluster: &mut Cluster, holds: impl Fn(&Cluster) -> bool) {
-    for _ in 0..200_000 {
+    assert!(comes_to(cluster, 200_000, holds), "it never comes to that");
+}
+
+/// Returns true if this holds after so many moments at most.
+fn comes_to(cluster: &mut Cluster, moments: u32, holds: impl Fn(&Cluster) -> bool) -> bool {
+    for _ in 0..moments {
         if holds(cluster) {
-            return;
+            return true;
         }
         cluster.run_for(MOMENT);
     }
-    panic!("it never comes to that");
+    holds(cluster)
 }
 
 fn newest_on_disk(cluster: &Cluster, node: usize) -> ViewRef {
@@ -98,8 +103,10 @@ fn no_term_is_led_that_a_majority_of_the_voters_knows_to_have_been_led_in_anothe
     assert!((0..30).map(planted).any(|(leader, term)| leader == 2 && term < Term(12)));
 }
 
-/// Plays figure 8 of Raft with this machine.
-fn figure_eight(seed: u64, flaw: Option<Flaw>) -> Vec<String> {
+/// Plays figure 8 of Raft with this machine; `None` if chance elects somebody else than the story has it.
+fn figure_eight(seed: u64, flaw: Option<Flaw>) -> Option<Vec<String>> {
+    let until =
+        |cluster: &mut Cluster, holds: &dyn Fn(&Cluster) -> bool| comes_to(cluster, 200_000, holds).then_some(());
     let (mut cluster, one) = five_by_seed(seed, flaw, 5);
     let rest: Vec<usize> = (0..5).filter(|node| *node != one).collect();
     let number = cluster.newest_agreed().expect("a view").number;
@@ -109,37 +116,41 @@ fn figure_eight(seed: u64, flaw: Option<Flaw>) -> Vec<String> {
     cluster.lose_messages();
     cluster.members.push(id(9));
     cluster.with(one, Election::members_changed);
-    step_until(&mut cluster, |p| newest_on_disk(p, two).number == number + 1);
+    until(&mut cluster, &|p| newest_on_disk(p, two).number == number + 1)?;
     cluster.crash(one);
     cluster.crash(two);
     // (b) Another leader is elected by voters that have not heard of it, and dies before it tells anybody.
     cluster.split(&[&rest[1..]]);
-    step_until(&mut cluster, |p| rest[1..].iter().any(|node| is_leading(p, *node)));
+    until(&mut cluster, &|p| rest[1..].iter().any(|node| is_leading(p, *node)))?;
     let five = *rest[1..].iter().find(|node| is_leading(&cluster, **node)).expect("one of them");
     cluster.split(&[]);
     cluster.lose_messages();
-    step_until(&mut cluster, |p| newest_on_disk(p, five).term == Term(2));
+    until(&mut cluster, &|p| newest_on_disk(p, five).term == Term(2))?;
     cluster.crash(five);
     let [three, four] = rest[1..].iter().copied().filter(|node| *node != five).collect::<Vec<_>>()[..] else {
         panic!("two are left")
     };
-    assert_eq!(newest_on_disk(&cluster, three).term, Term(1));
+    if newest_on_disk(&cluster, three).term != Term(1) {
+        return None;
+    }
     cluster.crash(four);
     // (c) The view's first leader, or the other one that has it, is elected, and brings it to the third.
     cluster.start(one);
     cluster.start(two);
     cluster.split(&[&[one, two, three]]);
-    step_until(&mut cluster, |p| is_leading(p, one) || is_leading(p, two));
+    until(&mut cluster, &|p| is_leading(p, one) || is_leading(p, two))?;
     let (first, second) = if is_leading(&cluster, one) { (one, two) } else { (two, one) };
     // The second voter reports what it has from before, and dies before it has it under the new term.
     cluster.nodes[second].is_up = true;
     cluster.write_delay = (20 * MS, 20 * MS);
     let began = cluster.messages;
-    step_until(&mut cluster, |p| p.messages > began && p.claims().iter().any(|(node, _)| *node == first));
+    until(&mut cluster, &|p| p.messages > began && p.claims().iter().any(|(node, _)| *node == first))?;
     cluster.run_for(Duration::from_millis(4));
     cluster.crash_when_written(second, 0);
-    assert_eq!(newest_on_disk(&cluster, second).term, Term(1));
-    step_until(&mut cluster, |p| newest_on_disk(p, three).number == number + 1);
+    if newest_on_disk(&cluster, second).term != Term(1) {
+        return None;
+    }
+    until(&mut cluster, &|p| newest_on_disk(p, three).number == number + 1)?;
     cluster.run_for(Duration::from_millis(50));
     // (d) The leader of (b) comes back; none of the voters that are left has anything newer.
     cluster.crash(first);
@@ -149,20 +160,19 @@ fn figure_eight(seed: u64, flaw: Option<Flaw>) -> Vec<String> {
         cluster.start(node);
     }
     cluster.split(&[&[second, four, five]]);
-    assert!(cluster.run_until(SECOND * 20, |p| p.leader() == Some(five)), "only it can be elected");
+    cluster.run_until(SECOND * 20, |p| p.leader() == Some(five)).then_some(())?;
     cluster.run_for(SECOND);
     cluster.with(five, Election::members_changed);
     cluster.run_for(SECOND);
-    assert!(cluster.nodes[five].agreed.as_ref().is_some_and(|view| view.number > number));
-    cluster.violations
+    let has_agreed = cluster.nodes[five].agreed.as_ref().is_some_and(|view| view.number > number);
+    has_agreed.then_some(cluster.violations)
 }
 
 #[test]
 fn a_view_counts_in_its_leaders_own_term_only() {
-    // Chance decides who is elected: histories that go another way than they are told are left out.
-    let played = |flaw| (0..40).filter_map(move |seed| std::panic::catch_unwind(|| figure_eight(seed, flaw)).ok());
+    let played = |flaw| (0..40).filter_map(move |seed| figure_eight(seed, flaw));
     let sound: Vec<Vec<String>> = played(None).collect();
-    assert!(!sound.is_empty() && sound.iter().all(Vec::is_empty), "{sound:?}");
+    assert!(sound.len() >= 3 && sound.iter().all(Vec::is_empty), "{} played: {sound:?}", sound.len());
     let violations: Vec<String> = played(Some(Flaw::CountedInLaterTerm)).flatten().collect();
     assert!(violations.iter().any(|why| why.contains("two contents")), "{violations:?}");
 }
