@@ -131,6 +131,9 @@ pub enum EventKind {
         /// The latest term known, as [`Leadership::term`](crate::agent::Leadership::term) has it.
         term: u64,
     },
+    /// The electorate in which this node voted has ended for another one, which stands over it: this node votes no more. Told
+    /// at each start as well, until it votes again.
+    ElectorateEnded,
     /// The voters agreed on a view: no other members are ever agreed under this number. See
     /// [`Agent::agreed_view`](crate::Agent::agreed_view).
     ViewAgreed {
@@ -160,12 +163,13 @@ impl EventKind {
             EventKind::LeaderLost { .. } => "leader_lost",
             EventKind::QuorumLost { .. } => "quorum_lost",
             EventKind::QuorumRegained { .. } => "quorum_regained",
+            EventKind::ElectorateEnded => "electorate_ended",
             EventKind::ViewAgreed { .. } => "view_agreed",
         }
     }
 
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "node_joining",
         "node_joined",
         "node_leaving",
@@ -181,6 +185,7 @@ impl EventKind {
         "leader_lost",
         "quorum_lost",
         "quorum_regained",
+        "electorate_ended",
         "view_agreed",
     ];
 
@@ -201,6 +206,7 @@ impl EventKind {
             | EventKind::PartitionHealed { .. }
             | EventKind::QuorumLost { .. }
             | EventKind::QuorumRegained { .. }
+            | EventKind::ElectorateEnded
             | EventKind::ViewAgreed { .. } => None,
         }
     }

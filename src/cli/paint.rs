@@ -54,7 +54,9 @@ impl Tone {
         match kind {
             "node_joined" | "node_recovered" | "partition_healed" | "leader_elected" | "quorum_regained" => Self::Good,
             "node_suspected" => Self::Doubtful,
-            "node_detected_down" | "partition_suspected" | "leader_lost" | "quorum_lost" => Self::Bad,
+            "node_detected_down" | "partition_suspected" | "leader_lost" | "quorum_lost" | "electorate_ended" => {
+                Self::Bad
+            }
             "node_joining" | "node_leaving" | "node_left" => Self::Moving,
             "node_updated" | "view_agreed" => Self::Notable,
             "node_removed" => Self::Faint,

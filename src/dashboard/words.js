@@ -6,7 +6,7 @@ import { names, plain } from "./format.js";
 export const GROUPS = [
   ["failures", "Failures and recoveries", ["node_suspected", "node_recovered", "node_detected_down", "partition_suspected", "partition_healed", "quorum_lost", "quorum_regained"]],
   ["membership", "Members come and go", ["node_joining", "node_joined", "node_leaving", "node_left", "node_removed", "node_updated"]],
-  ["leadership", "Leadership", ["leader_elected", "leader_lost", "quorum_lost", "quorum_regained", "view_agreed"]],
+  ["leadership", "Leadership", ["leader_elected", "leader_lost", "quorum_lost", "quorum_regained", "electorate_ended", "view_agreed"]],
 ];
 
 /** All kinds of events, in the order of the filter. */
@@ -67,6 +67,7 @@ export function tell(event) {
     case "leader_lost": return { shape: "suspect", who, what: `no longer leads${lease(event)}${term}` };
     case "quorum_lost": return { shape: "down", who: "", what: "No quorum: nobody can be elected" };
     case "quorum_regained": return { shape: "up", who: "", what: "Quorum regained" };
+    case "electorate_ended": return { shape: "down", who: "", what: "This node's electorate ended for another one: it votes no more" };
     case "view_agreed": return { shape: "view", who: "", what: `View ${event.number} agreed${term}` };
     default: return { shape: "unknown", who, what: plain(event.event) };
   }

@@ -20,9 +20,10 @@ const LEADERSHIP: &str = "headcount::leadership";
 pub(super) const fn level(kind: &EventKind) -> Level {
     match kind {
         EventKind::NodeUpdated { .. } | EventKind::ViewAgreed { .. } => Level::DEBUG,
-        EventKind::PartitionSuspected { .. } | EventKind::LeaderLost { .. } | EventKind::QuorumLost { .. } => {
-            Level::WARN
-        }
+        EventKind::PartitionSuspected { .. }
+        | EventKind::LeaderLost { .. }
+        | EventKind::QuorumLost { .. }
+        | EventKind::ElectorateEnded => Level::WARN,
         _ => Level::INFO,
     }
 }
@@ -96,6 +97,8 @@ fn log_leadership(kind: &EventKind) -> bool {
              with it (`headcount voters list` shows them, `headcount doctor` says what to do)"
         ),
         EventKind::QuorumRegained { term } => info!(target: LEADERSHIP, term, "enough voters answer again"),
+        // Its alarm says it, with what to do.
+        EventKind::ElectorateEnded => {}
         EventKind::ViewAgreed { term, number } => debug!(target: LEADERSHIP, term, number, "view {number} is agreed"),
         _ => return false,
     }
