@@ -291,7 +291,7 @@ fn open(
     Ok(Memory { store: Some(store), incarnation, stored_bound, addresses, ballot, highest_term, warnings })
 }
 
-fn unix_milliseconds() -> u64 {
+pub(super) fn unix_milliseconds() -> u64 {
     born_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 

@@ -102,6 +102,8 @@ pub(super) struct Driver {
     writer_died: bool,
     /// The core wants something stored, and nobody stores it any more.
     is_unwritten: bool,
+    /// The wall clock, which the core found behind.
+    wall_clock: Option<u64>,
     /// Pieces of led work that are not gone yet.
     led_work: watch::Receiver<usize>,
     /// The term whose led work is to end before leadership is handed over.
@@ -148,6 +150,7 @@ impl Driver {
             paused_until: None,
             writer_died: false,
             is_unwritten: false,
+            wall_clock: None,
             end: None,
             workload: Workload::default(),
         };

@@ -16,10 +16,11 @@ use crate::agent::error::Stop;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::agent::lease_state::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::shared::Figures;
-use crate::core::election::Election;
+use crate::agent::start::unix_milliseconds;
+use crate::core::election::{Alarm, Election};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
-use crate::core::{Change, ChangeKind, Input, Output, Status, StopReason, Time};
+use crate::core::{Change, ChangeKind, Input, Notice, Output, Status, StopReason, Time};
 use crate::event::EventKind;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::lease::LeaseName;
@@ -31,10 +32,13 @@ impl Driver {
             while let Some(output) = self.parts.core.poll() {
                 self.carry_out(output, now);
             }
-            if !std::mem::take(&mut self.is_unwritten) || self.end.is_some() {
+            if let Some(wall_clock) = self.wall_clock.take() {
+                self.parts.core.handle(now, Input::WallClock(wall_clock));
+            } else if std::mem::take(&mut self.is_unwritten) && self.end.is_none() {
+                self.parts.core.handle(now, Input::PersistFailed);
+            } else {
                 return;
             }
-            self.parts.core.handle(now, Input::PersistFailed);
         }
     }
 
@@ -133,7 +137,16 @@ impl Driver {
                 }
                 shared.listeners.deliver(*message, SystemTime::now());
             }
-            Output::Notice(notice) => shared.journal.notice(notice),
+            Output::Notice(notice) => {
+                if notice == Notice::Election(Alarm::ClockBehind) {
+                    self.wall_clock = Some(unix_milliseconds());
+                }
+                let has_ended = matches!(notice, Notice::Election(Alarm::ElectorateEnded { .. }));
+                shared.journal.notice(notice);
+                if has_ended {
+                    self.announce(EventKind::ElectorateEnded);
+                }
+            }
             Output::Stopped(reason) => {
                 let level = if reason == StopReason::Left { Level::INFO } else { Level::ERROR };
                 shared.journal.say(level, reason.to_string());

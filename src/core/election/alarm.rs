@@ -151,7 +151,7 @@ impl fmt::Display for Alarm {
             ),
             Alarm::ClockBehind => f.write_str(
                 "the clock of this machine shows a time before this program was made, and this node is to found the first \
-                 electorate, which bears that time: it founds none; set the clock, then start this node again",
+                 electorate, which bears that time: it founds none until the clock is set, which it looks at every ten seconds",
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \

@@ -17,6 +17,11 @@ impl<R: Rules> Election<R> {
         self.actions.push_back(Action::Persist(self.ballot.clone()));
     }
 
+    /// Returns true if the disk has the ballot as it is to be.
+    pub fn is_stored(&self) -> bool {
+        self.stored.version == self.ballot.version
+    }
+
     /// Takes note that the disk has the ballot of this version, or a newer one that was given out.
     pub fn stored(&mut self, context: &Context<'_>, version: u64) {
         self.expire(context);
@@ -29,8 +34,8 @@ impl<R: Rules> Election<R> {
             self.actions.push_back(Action::Alarm(Alarm::AsideNoMore));
         }
         let awaited_own_disk = self.awaits_own_disk();
-        self.announce_end();
-        self.stored = self.ballot.clone();
+        let before = std::mem::replace(&mut self.stored, self.ballot.clone());
+        self.announce_end(before.ended.as_ref());
         if awaited_own_disk {
             self.begin_voters_time(context);
         }
@@ -57,7 +62,7 @@ impl<R: Rules> Election<R> {
     /// leaves enough others.
     pub fn store_failed(&mut self, context: &Context<'_>) {
         self.expire(context);
-        if self.stored.version == self.ballot.version {
+        if self.is_stored() {
             return;
         }
         if !self.is_aside {

@@ -16,6 +16,7 @@
 use super::electorate::{Descent, EndedElectorate};
 use super::term::Term;
 use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
+use crate::limits::MAX_TERMS_BEHIND;
 
 impl<R: Rules> Election<R> {
     /// Gives the claim up, since a leader lives of an electorate that stands over this one. This node keeps the promise to
@@ -27,10 +28,18 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Ends this voter's electorate if the other one, which has led, stands over it; returns true if it did.
+    /// Returns true if this node goes over to another electorate that is led: if that stands over the one that it is sure
+    /// of, or if it formed or took over a first one in which it never voted. Nothing was decided there by this node, and
+    /// the others that it names may be gone without having heard of it.
+    pub fn yields_to(&self, other: &Descent) -> bool {
+        let Some(own) = self.founded() else { return true };
+        let is_idle = self.has_never_voted() && self.lineage() == Some(own.lineage);
+        self.rules.ends_for(&own, other) || is_idle && own.lineage != other.lineage
+    }
+
+    /// Ends this voter's electorate if it yields to the other one, which has led; returns true if it did.
     pub(super) fn end_for(&mut self, context: &Context<'_>, other: &Descent) -> bool {
-        let is_over = self.electorate().is_some_and(|own| self.rules.ends_for(&own.descent(), other));
-        if !is_over {
+        if self.ballot.accepted.is_none() || !self.yields_to(other) {
             return false;
         }
         self.step_down(context, LossReason::Superseded);
@@ -38,7 +47,7 @@ impl<R: Rules> Election<R> {
         for ticket in commands.into_iter().flatten() {
             self.refuse(Some(ticket), ChangeError::Interrupted);
         }
-        self.keep_electorate_aside();
+        self.keep_electorate_aside(other);
         self.forget_electorate();
         self.role = Role::Outside;
         true
@@ -52,25 +61,31 @@ impl<R: Rules> Election<R> {
         self.to_be_told.clear();
     }
 
-    /// Keeps the electorate aside that this voter has, and has no more from now on.
-    pub(super) fn keep_electorate_aside(&mut self) {
-        if let Some(view) = self.ballot.accepted.take() {
+    /// Keeps the electorate aside that this voter has, and has no more from now on. One that an operator himself put
+    /// another in the place of is not kept instead of one that ended for a stranger.
+    pub(super) fn keep_electorate_aside(&mut self, other: &Descent) {
+        let Some(view) = self.ballot.accepted.take() else { return };
+        if view.electorate.root != other.root || self.ballot.ended.is_none() {
             let (electorate, term) = ((*view.electorate).clone(), self.ballot.term);
             self.ballot.ended = Some(EndedElectorate { electorate, term, number: view.number });
         }
     }
 
-    /// Says that this voter's electorate has ended, if its disk has just come to know of it.
-    pub(super) fn announce_end(&mut self) {
-        let has_ended = self.ballot.accepted.is_none() && self.stored.ended != self.ballot.ended;
-        if let Some(by) = self.ballot.known.filter(|_| has_ended) {
+    /// Says that this voter's electorate has ended, if its disk knows of that and did not before.
+    pub(super) fn announce_end(&mut self, before: Option<&EndedElectorate>) {
+        let ended = self.ballot.ended.as_ref().filter(|ended| Some(*ended) != before);
+        let by =
+            self.founded().filter(|by| ended.is_some_and(|ended| !self.is_voter() || ended.electorate.root != by.root));
+        if let Some(by) = by {
             self.actions.push_back(Action::Alarm(Alarm::ElectorateEnded { by: by.lineage }));
         }
     }
 
-    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it.
+    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. One word
+    /// takes it [`MAX_TERMS_BEHIND`] terms further at most; those who know of a higher term say so again.
     pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
         self.expire(context);
+        let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
         self.floor = self.floor.max(term);
         let above = self.highest_led();
         let is_busy = self.is_changing();

@@ -47,7 +47,7 @@ impl<R: Rules> Election<R> {
         }
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
             // The leader is ahead of this node: its newest view shows whether it may be one.
-            if term >= self.ballot.term {
+            if term >= self.ballot.term || self.electorate().is_none() {
                 self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
             } else if self.electorate().is_some() && term.generation() == self.ballot.term.generation() {
@@ -157,7 +157,7 @@ impl<R: Rules> Election<R> {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
         });
         let is_ahead = match &self.ballot.accepted {
-            None => self.may_begin_with(view) && view.term >= self.ballot.term,
+            None => self.may_begin_with(view),
             Some(accepted) if view.electorate.lineage != accepted.electorate.lineage && self.has_never_voted() => {
                 view.electorate.contains(self.ballot.identity) && view.term.is_usable()
             }
@@ -168,12 +168,15 @@ impl<R: Rules> Election<R> {
                     && view.reference() > accepted.reference()
             }
         };
+        // A voter whose electorate ended may be above the leader that now counts on it, which goes on above it when it hears so.
+        let is_named = view.electorate.contains(self.ballot.identity);
+        let is_reached = view.term >= self.ballot.term || self.ballot.accepted.is_none() && is_named;
         let agreed = self.pending_ack.as_ref().and_then(|owed| owed.agreed);
         if is_proposed && self.would_be_left_out(view, agreed) {
             self.ignored += 1;
         } else if is_proposed && is_ahead {
             self.accept(view.clone());
-        } else if is_ahead && view.term >= self.ballot.term && !matches!(self.role, Role::Leading(_)) {
+        } else if is_ahead && is_reached && !matches!(self.role, Role::Leading(_)) {
             // The view restricts whom this node votes for, and shows who may lead it; it counts for nobody until a
             // leader asks. A node with a blank ballot joins the current generation.
             self.ballot.term = self.ballot.term.max(view.electorate.began);

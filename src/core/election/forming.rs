@@ -224,6 +224,11 @@ impl<R: Rules> Election<R> {
             .any(|founded| self.rules.is_another(founded.lineage, lineage))
     }
 
+    /// Takes the wall clock anew: it was set, perhaps.
+    pub fn set_wall_clock(&mut self, context: &Context<'_>, now: u64) {
+        self.wall_clock = (now, context.now);
+    }
+
     fn form_if_complete(&mut self, context: &Context<'_>) {
         let Role::Forming(forming) = &self.role else { return };
         let is_complete = self.configured.iter().all(|id| *id == self.me || self.is_known(id));

@@ -122,7 +122,7 @@ pub struct Election<R: Rules = Sound> {
     policy: LeaderPolicy,
     view_interval: Duration,
     configured: Vec<NodeId>,
-    /// The wall clock at the time that this process began.
+    /// The wall clock at the time that it was read last.
     wall_clock: (u64, Time),
     /// The ballot as it is to be.
     ballot: Ballot,
@@ -252,6 +252,9 @@ impl<R: Rules> Election<R> {
             rules,
         };
         election.take_place(context);
+        if !election.is_voter() {
+            election.announce_end(None);
+        }
         election
     }
 

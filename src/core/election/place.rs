@@ -54,7 +54,7 @@ impl<R: Rules> Election<R> {
     }
 
     pub(super) fn may_stand(&self) -> bool {
-        self.is_eligible() && !self.is_aside && !self.is_draining() && self.stored.version == self.ballot.version
+        self.is_eligible() && !self.is_aside && !self.is_draining() && self.is_stored()
     }
 
     /// Returns true if this voter stands aside and has not said yet that it sees no leader.

@@ -270,8 +270,9 @@ impl<R: Rules> Election<R> {
     ) {
         let is_named = electorate.contains(self.ballot.identity);
         let is_known = self.ballot.known.is_none_or(|known| !known.stands_over(&electorate.descent()));
-        let is_heir =
-            self.electorate().map_or(is_named && is_known, |mine| self.rules.takes_place_of(electorate, mine));
+        let is_heir = self
+            .electorate()
+            .map_or(is_named && is_known, |mine| self.rules.takes_place_of(electorate, mine, is_named));
         if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
             self.ignored += 1;
             if electorate.is_well_formed() && self.electorate().is_some_and(|mine| mine.succeeds(electorate)) {
@@ -293,7 +294,7 @@ impl<R: Rules> Election<R> {
         // never fall.
         self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
-        self.keep_electorate_aside();
+        self.keep_electorate_aside(&electorate.descent());
         self.forget_electorate();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));

@@ -248,10 +248,10 @@ pub trait Rules: Copy {
         own.max(known)
     }
 
-    /// Returns true if a generation takes the place of a voter's own: of one root the higher beginning stands. Without
-    /// it: two electorates for good.
-    fn takes_place_of(self, theirs: &Electorate, own: &Electorate) -> bool {
-        theirs.succeeds(own)
+    /// Returns true if a generation takes the place of a voter's own: of one root the higher beginning stands; of another
+    /// root, if an operator named this voter in it. Without it: two electorates for good.
+    fn takes_place_of(self, theirs: &Electorate, own: &Electorate, is_named: bool) -> bool {
+        theirs.succeeds(own) || is_named && theirs.descent().stands_over(&own.descent())
     }
 
     /// Returns true if a voter's electorate ends for another one: if that one stands over it. Without it: two electorates

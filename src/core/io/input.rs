@@ -60,6 +60,11 @@ pub enum Input<'a> {
         /// The term in the output.
         term: Term,
     },
+    /// The wall clock, in milliseconds since 1970. To be given again whenever [`Alarm::ClockBehind`] is told: that of a small
+    /// machine is set only when it has found a time server.
+    ///
+    /// [`Alarm::ClockBehind`]: crate::election::Alarm::ClockBehind
+    WallClock(u64),
     /// Something happened to a TCP connection. A driver without TCP never gives this input: everything but the
     /// immediate report of a crash works without links.
     Link {

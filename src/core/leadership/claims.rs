@@ -69,7 +69,7 @@ impl Lead {
         let ran_out = self.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
         let newest = self.known.as_ref().or(ran_out);
         let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
-        self.ended.take_if(|(_, term)| *term < claim.term);
+        self.ended.take_if(|ended| ended.is_below(claim.term));
         if claim.term < self.term || self.ended.is_some() || !is_newer {
             return;
         }
@@ -197,7 +197,10 @@ impl Lead {
     /// would those of one that ended for those of the one that stands.
     fn agreed_of(&self, term: Term) -> Option<&NumberedView> {
         let is_of_it = |agreed: &&NumberedView| {
-            agreed.term.generation() == term.generation() && self.followed.is_none() && self.ended.is_none()
+            agreed.term.generation() == term.generation()
+                && self.founded().is_none_or(|founded| founded.lineage == agreed.electorate.lineage)
+                && self.followed.is_none()
+                && self.ended.is_none()
         };
         self.agreed.as_ref().filter(is_of_it)
     }
@@ -227,21 +230,23 @@ impl Lead {
         let by = around.view.record(from).run;
         self.on_electorate_report(around, by, ElectorateReport { descent: claim.descent, is_sure: true });
         if claim.leader.is_some() {
-            self.found_nothing_anew(around, from);
+            // One that this node went over from may be all that it still reaches, and is no reason to found nothing.
+            if self.founded().is_none_or(|founded| !founded.stands_over(&claim.descent)) {
+                self.found_nothing_anew(around, from);
+            }
             self.meet_other_electorate(around, by, &claim.descent, Some(&claim));
         }
-        if !self.follows(around, &claim) {
+        if !self.follows(around, by, &claim) {
             return self.lead_above(around, &claim);
+        }
+        if self.followed.is_some() && !self.follow_claim(around, from, &claim) {
+            return self.schedule(around);
         }
         self.take_news_of_view(around, from, claim.view, &claim.descent, claim.delta.as_ref());
         let LeaderClaim { descent, term, sequence, age_ms, .. } = claim;
         let sent = around.now - Duration::from_millis(age_ms) - around.waited;
         let (lineage, lease) = (Some(descent.lineage), Duration::from_millis(claim.lease_ms));
         let led = claim.leader.map(|leader| Known { lineage, term, leader, sequence, sent, lease });
-        if let Some(followed) = &mut self.followed {
-            followed.claim = led.or(followed.claim.take());
-            return;
-        }
         match led {
             Some(led) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == led.leader) => {
                 self.renew_known(around, sequence, age_ms);
@@ -324,7 +329,7 @@ impl Lead {
     }
 
     /// Asks a member who leads, if nobody was asked a moment ago.
-    fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
+    pub(super) fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
         if is_due(around.now, self.asked_at, WHO_LEADS_INTERVAL) {
             self.asked_at = Some(around.now);
             self.steps.push(LeadStep::tell(whom, Message::WhoLeads));

@@ -72,7 +72,7 @@ impl Lead {
 
     /// Makes this node sure of this electorate.
     pub(super) fn make_sure_of(&mut self, around: &mut Surroundings<'_>, descent: Descent) {
-        if self.founded().is_some_and(|known| !descent.stands_over(&known)) {
+        if !self.election.yields_to(&descent) {
             return;
         }
         self.hearsay = Hearsay::default();

@@ -26,7 +26,7 @@
 //! Invariants:
 //! - This node's own claim ends before any input is looked at, if its time is past.
 //! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.
-//! - Of all electorates met the one that stands is followed; of one with another root, only if it has a leader.
+//! - Of all electorates met that have leaders the one that stands is followed.
 //!
 //! Must not know: how an election is won, or how a packet finds its way.
 
@@ -48,7 +48,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::election::{
-    Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
+    Ballot, Context, Delta, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
 };
 use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
@@ -96,11 +96,11 @@ pub(crate) struct Lead {
     flooded: (Term, bool, u64),
     /// The term, renewal and view number that were told last in renewals, and the number of renewals.
     relayed: ((Term, u64, u64), u32),
-    /// The electorate that stands over the one that is followed, while its agreed view is still being fetched.
+    /// The electorate that stands over the one that is followed, until a view of it is there and its leader lives.
     followed: Option<other::Followed>,
     /// The electorate that was followed until it ended for the one that stands, and its highest term: until that one has
     /// a leader above that term, none is shown.
-    ended: Option<(Descent, Term)>,
+    ended: Option<other::Ended>,
     /// The time at which somebody was asked last who leads.
     asked_at: Option<Time>,
     /// The search for voters and seeds that are not there.
@@ -135,7 +135,7 @@ impl Lead {
         let renewal_interval = timing.renewal_interval;
         let context = Context { now, random: random.random(), is_up: false, members: &Vec::new };
         let ended = ballot.ended.as_ref().filter(|_| ballot.accepted.is_none());
-        let ended = ended.map(|ended| (ended.electorate.descent(), ended.term));
+        let ended = ended.map(|ended| other::Ended::new(ended.electorate.descent(), ended.term));
         let init = ElectionInit { me, timing, view_interval, voters, ballot, wall_clock };
         let mut election = Election::new(init, &context);
         election.set_policy(policy);
@@ -188,6 +188,10 @@ impl Lead {
         self.expire_known(around);
         self.ask_who_leads(around);
         self.review_hearsay(around);
+        if self.followed.as_ref().is_some_and(|followed| around.now >= followed.until()) {
+            self.go_back();
+        }
+        self.ask_for_followed(around);
         self.ask_before_founding(around);
         self.look_for_voters(around);
         self.fetch_again(around);
@@ -212,6 +216,8 @@ impl Lead {
             self.forwards.values().map(Forward::deadline).min(),
             self.hearsay.deadline(),
             self.ask_before_founding_at(),
+            self.ask_for_followed_at(),
+            self.followed.as_ref().map(other::Followed::until),
             self.search.look_at,
         ];
         match deadlines.into_iter().flatten().min() {

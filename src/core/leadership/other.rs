@@ -1,10 +1,15 @@
 //! Another electorate in this cluster: of two one ends, by itself and for everybody (see `election::ending`).
 //!
 //! They may have been formed or recovered apart, behind a cut or by voters that came back blank, or in clusters that were
-//! joined. Whoever hears of a leader that lives of an electorate that stands over the one it follows goes over to that
-//! one: as a member, and with the first view of it as a voter, whose electorate ends. An electorate of the same root is
-//! followed without a leader as well, since an operator put it in the place of the one before; one of another root is not: it
-//! may be all that an old disk knows of.
+//! joined. Whoever hears of a leader that lives of an electorate that stands over the one it follows asks for a view of it,
+//! then asks who leads, and goes over once both are answered: as a member, and as a voter, whose electorate ends. A leader
+//! stops at the first word.
+//!
+//! | honest fault | what handles it |
+//! |---|---|
+//! | an old disk, a generation that an operator began on the wrong side of a cut: nobody leads there | only one that is led is followed |
+//! | a datagram that comes a minute late, a process that stood still: the leader that it names may be gone | the leader is asked for when the view is there |
+//! | those that have met are parted before the view has come | what was followed before is followed again, once the leader's lease is over |
 //!
 //! Terms that are shown never fall. Where the electorate that stands has a leader whose term is not above those of the one
 //! that ended, those who followed the latter tell that leader, which goes on above them, and show none until then.
@@ -12,20 +17,22 @@
 //! Both are told of while they are heard, in the log at once and by the list of voters: whoever reads one side alone finds
 //! nothing wrong there, and yet two lead.
 //!
-//! Invariants: what is told of another electorate changes nothing for good; that takes a view of it that was asked for.
+//! Invariants: what is told of another electorate changes nothing for good; that takes a view of it and a leader's claim,
+//! each asked for. Nobody hears how an electorate was led that ended before the end is on disk.
 //!
 //! Must not know: how a voter ends.
+
+use std::time::Duration;
 
 use rand::RngExt;
 
 use super::Lead;
-use super::claims::Known;
 use super::steps::{LeadStep, Surroundings};
-use crate::election::{Alarm, Descent, Election, Lineage, LossReason, Term};
-use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY};
+use crate::election::{Alarm, Descent, Election, Lineage, LossReason, NumberedView, Term};
+use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
-use crate::view::View;
+use crate::view::{Slot, View};
 use crate::wire::{LeaderClaim, Message};
 
 /// An electorate beside the one that this node is sure of, as a member reported it last.
@@ -53,14 +60,45 @@ pub(super) struct Report {
     led_at: Time,
 }
 
-/// An electorate that stands over the one that is followed, until its first view is there.
+/// An electorate that stands over the one that is followed, until a view of it is there and its leader lives.
 #[derive(Debug, Clone)]
 pub(super) struct Followed {
-    pub(super) descent: Descent,
+    descent: Descent,
     /// The one that is followed until then.
     before: Descent,
-    /// The claim of its leader that was heard last.
-    pub(super) claim: Option<Known>,
+    /// The member that was heard last that knows its leader.
+    by: Run,
+    /// The end of the leader's lease, as far as was heard.
+    until: Time,
+    /// The view of it that was asked for.
+    view: Option<NumberedView>,
+}
+
+impl Followed {
+    pub(super) fn until(&self) -> Time {
+        self.until
+    }
+}
+
+/// The electorate that was followed until it ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    descent: Descent,
+    /// Its highest term, as far as this node knows.
+    term: Term,
+    /// The leader that is told of that, and its term, as soon as the end is on disk.
+    untold: Option<(NodeId, Term)>,
+}
+
+impl Ended {
+    pub(super) fn new(descent: Descent, term: Term) -> Self {
+        Self { descent, term, untold: None }
+    }
+
+    /// Returns true if a leader of this term leads above it.
+    pub(super) fn is_below(&self, term: Term) -> bool {
+        self.term < term
+    }
 }
 
 /// What is told of it.
@@ -88,7 +126,7 @@ impl Lead {
         claim: Option<&LeaderClaim>,
     ) {
         let is_recovery = self.founded().is_some_and(|known| known.root == descent.root);
-        let is_told = self.is_beside(descent) && (!is_recovery || claim.is_some_and(is_led));
+        let is_told = self.is_beside(descent) && (!is_recovery || claim.is_some_and(|claim| is_led(around, claim)));
         let Some(slot) = around.view.slot_of_run(by).filter(|_| is_told) else { return };
         let (now, by) = (around.now, around.view.record(slot).id.clone());
         self.raise_alarm(around, Alarm::OtherElectorate { id: by.clone() });
@@ -111,41 +149,100 @@ impl Lead {
 
 /// Who follows which.
 impl Lead {
-    /// Decides whether this node follows the electorate of a claim: its own, or one that stands over it.
-    pub(super) fn follows(&mut self, around: &mut Surroundings<'_>, claim: &LeaderClaim) -> bool {
-        let agreed = self.agreed.as_ref().map(|agreed| agreed.electorate.descent());
+    /// Follows no electorate any more that this node does not yield to: an operator may have begun a later one here.
+    pub(super) fn forget_lower(&mut self) {
+        self.followed.take_if(|followed| !self.election.yields_to(&followed.descent));
+    }
+
+    /// Decides whether this node follows the electorate of a claim: its own, or one that it yields to.
+    pub(super) fn follows(&mut self, around: &mut Surroundings<'_>, by: Run, claim: &LeaderClaim) -> bool {
+        self.forget_lower();
         let followed = self.followed.as_ref().map(|followed| followed.descent);
-        let own = [self.founded(), agreed, followed].into_iter().flatten().max_by_key(Descent::rank);
-        let Some(own) = own.filter(|own| own.lineage != claim.descent.lineage) else {
-            return claim.term.generation() >= self.term.generation();
-        };
-        if !claim.descent.stands_over(&own) || own.root != claim.descent.root && !is_led(claim) {
+        let own = followed.or_else(|| self.founded()).filter(|own| own.lineage != claim.descent.lineage);
+        let yields = own.is_some_and(|own| match followed {
+            Some(_) => claim.descent.stands_over(&own),
+            None => self.election.yields_to(&claim.descent),
+        });
+        if own.is_some() && !(yields && is_led(around, claim)) {
             return false;
         }
-        if self.is_leading() {
+        if let Some(before) = own {
+            let before = self.founded().unwrap_or(before);
+            self.followed = Some(Followed { descent: claim.descent, before, by, until: around.now, view: None });
+            self.fetch = None;
+        }
+        if self.is_leading() && self.followed.is_some() && is_led(around, claim) {
+            // This node may have been elected since it heard of that leader first.
             self.with_election(around, Election::stop_leading);
         }
-        (self.followed, self.fetch) = (Some(Followed { descent: claim.descent, before: own, claim: None }), None);
+        self.followed.is_some() || claim.term.generation() >= self.term.generation()
+    }
+
+    /// Takes a claim of the electorate that is followed. Returns true if this node went over to that, and is to take the
+    /// claim as one of its own.
+    pub(super) fn follow_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) -> bool {
+        let (is_led, by) = (is_led(around, claim), around.view.record(from).run);
+        let Some(followed) = self.followed.as_mut().filter(|_| is_led) else { return false };
+        let rest = Duration::from_millis(claim.lease_ms - claim.age_ms).saturating_sub(around.waited);
+        (followed.by, followed.until) = (by, followed.until.max(around.now + rest));
+        if let Some(view) = followed.view.take() {
+            return self.go_over(around, view);
+        }
+        self.take_news_of_view(around, from, claim.view, &claim.descent, None);
+        false
+    }
+
+    /// Takes a view while another electorate is followed than the one before: of that one, its leader is asked for.
+    pub(super) fn follow_view(&mut self, around: &mut Surroundings<'_>, view: NumberedView) {
+        let Some(followed) = &mut self.followed else { return };
+        if view.electorate.lineage == followed.descent.lineage {
+            followed.view = Some(view);
+            self.ask_for_followed(around);
+        }
+    }
+
+    /// Asks the member that knows the leader of the electorate that is followed whether that still leads.
+    pub(super) fn ask_for_followed(&mut self, around: &mut Surroundings<'_>) {
+        let Some(followed) = self.followed.as_ref().filter(|followed| followed.view.is_some()) else { return };
+        match around.view.slot_of_run(followed.by) {
+            Some(by) => self.ask(around, by),
+            None => self.go_back(),
+        }
+    }
+
+    /// Returns the time at which that member is asked next.
+    pub(super) fn ask_for_followed_at(&self) -> Option<Time> {
+        self.followed.as_ref().filter(|followed| followed.view.is_some())?;
+        Some(self.asked_at.unwrap_or(Time::ORIGIN) + WHO_LEADS_INTERVAL)
+    }
+
+    /// Goes over to the electorate that is followed, by a view of it; returns true if it did.
+    fn go_over(&mut self, around: &mut Surroundings<'_>, view: NumberedView) -> bool {
+        let followed = self.followed.take().filter(|followed| self.election.yields_to(&followed.descent));
+        let Some(followed) = followed else { return false };
+        self.term = self.term.max(self.election.term());
+        (self.ended, self.known) = (Some(Ended::new(followed.before, self.term)), None);
+        self.publish(around.view, LossReason::Superseded);
+        self.learn_agreed(around, view, None);
         true
     }
 
-    /// Goes over to an electorate whose first view is there; returns its leader's claim, if that was heard.
-    pub(super) fn go_over(&mut self, around: &Surroundings<'_>, to: Followed) -> Option<Known> {
-        self.term = self.term.max(self.election.term());
-        (self.ended, self.known) = (Some((to.before, self.term)), None);
-        self.publish(around.view, LossReason::Superseded);
-        to.claim
-    }
-
-    /// Goes back to the electorate before if no view of the one that stands is to be had: it may be out of reach again.
+    /// Goes back to the electorate before, if the one that is followed is out of reach again.
     pub(super) fn go_back(&mut self) {
         self.followed = None;
+        self.fetch.take_if(|fetch| fetch.is_agreed());
     }
 
     /// Tells the leader of the electorate that stands up to which term the one was led that ended, if that leader is not
     /// above it. All members of the latter may know: some of them are enough.
     pub(super) fn tell_of_ended(&mut self, around: &Surroundings<'_>, leader: &NodeId, leads_in: Term) {
-        let Some((descent, term)) = self.ended.filter(|(_, term)| leads_in <= *term) else { return };
+        let is_stored = self.election.is_stored();
+        let Some(ended) = self.ended.as_mut().filter(|ended| leads_in <= ended.term) else { return };
+        if !is_stored {
+            ended.untold = Some((leader.clone(), leads_in));
+            return;
+        }
+        let (descent, term) = (ended.descent, ended.term);
         let (leader, agreed) = (around.view.slot_of(leader.as_str()), self.agreed.as_ref());
         let is_teller = self.election.ballot().ended.is_some()
             || self.random.random::<f64>() * around.view.live().len() as f64 <= ENDED_TELLERS;
@@ -153,6 +250,15 @@ impl Lead {
             let (leader, delta, view) = (None, None, agreed.reference());
             let word = LeaderClaim { descent, term, leader, sequence: 0, age_ms: 0, lease_ms: 0, view, delta };
             self.steps.push(LeadStep::tell(to, Message::LeaderClaim(Box::new(word))));
+        }
+    }
+
+    /// Takes note that the disk has this ballot.
+    pub(crate) fn ballot_stored(&mut self, around: &mut Surroundings<'_>, version: u64) {
+        self.with_election(around, |election, context| election.stored(context, version));
+        let untold = self.ended.as_mut().filter(|_| self.election.is_stored()).and_then(|ended| ended.untold.take());
+        if let Some((leader, leads_in)) = untold {
+            self.tell_of_ended(around, &leader, leads_in);
         }
     }
 
@@ -167,7 +273,8 @@ impl Lead {
     }
 }
 
-/// Returns true if a claim names a leader whose lease is not over.
-fn is_led(claim: &LeaderClaim) -> bool {
-    claim.leader.is_some() && claim.age_ms < claim.lease_ms
+/// Returns true if a claim names a leader whose lease is not over, however long the claim waited for this process.
+fn is_led(around: &Surroundings<'_>, claim: &LeaderClaim) -> bool {
+    let lease = Duration::from_millis(claim.lease_ms);
+    claim.leader.is_some() && Duration::from_millis(claim.age_ms) + around.waited < lease
 }

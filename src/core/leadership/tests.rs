@@ -14,7 +14,7 @@ use crate::counters::{Counters, DropReason};
 use crate::discovery::Reunion;
 use crate::election::{
     Alarm, Ballot, ChangeError, Descent, Digest, Electorate, Identity, LeaderPolicy, LeaseTiming, Lineage, LossReason,
-    Term, ViewRef, Voter,
+    NumberedView, Term, ViewRef, Voter,
 };
 use crate::io::{CommandError, Notice, Output, QuorumInit, Reply};
 use crate::limits::{
@@ -25,7 +25,7 @@ use crate::settings::Settings;
 use crate::time::Time;
 use crate::timers::{Timer, Timers};
 use crate::view::{Peer, Slot, View, index_of, slot_at};
-use crate::wire::{ChangeVoters, LeaderClaim, Message, Nonce, VoterRequest, VotersChanged};
+use crate::wire::{ChangeVoters, LeaderClaim, Message, Nonce, ViewPart, VoterRequest, VotersChanged};
 
 const LEASE: Duration = Duration::from_secs(3);
 const ONE: Slot = slot_at(1);
@@ -53,6 +53,8 @@ struct World {
     counters: Counters,
     timers: Timers,
     lead: Lead,
+    /// True while the disk takes nothing.
+    is_disk_slow: bool,
 }
 
 impl World {
@@ -85,6 +87,7 @@ impl World {
             counters: Counters::default(),
             timers: Timers::new(1),
             lead: Lead::new(quorum, named(0), ms(200), Time::ORIGIN, random),
+            is_disk_slow: false,
         };
         world.call(Lead::note_phase);
         world
@@ -111,8 +114,8 @@ impl World {
                 |step: &LeadStep| if let LeadStep::Persist(ballot) = step { Some(ballot.version) } else { None };
             let stored = said.iter().filter_map(version).next_back();
             steps.extend(said);
-            let Some(stored) = stored else { return steps };
-            self.lead.with_election(&mut around, |election, context| election.stored(context, stored));
+            let Some(stored) = stored.filter(|_| !self.is_disk_slow) else { return steps };
+            self.lead.ballot_stored(&mut around, stored);
         }
     }
 
@@ -157,6 +160,38 @@ impl World {
             delta: None,
         };
         self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+    }
+
+    /// Hears from a member that n1 leads the electorate of this view, by a renewal of this age.
+    fn hear_led(&mut self, by: Slot, view: &NumberedView, term: u64, sequence: u64, age: Duration) -> Vec<LeadStep> {
+        let claim = LeaderClaim {
+            descent: view.electorate.descent(),
+            term: Term(term),
+            leader: Some(id(ONE)),
+            sequence,
+            age_ms: age.as_millis() as u64,
+            lease_ms: LEASE.as_millis() as u64,
+            view: view.reference(),
+            delta: None,
+        };
+        self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+    }
+
+    /// Gets a view that was asked for.
+    fn get(&mut self, by: Slot, view: &NumberedView) -> Vec<LeadStep> {
+        let part = ViewPart {
+            digest: view.reference().digest,
+            after: None,
+            members: view.members.to_vec(),
+            more: false,
+            electorate: Some((*view.electorate).clone()),
+            change: None,
+        };
+        self.call(|lead, around| lead.on_view_part(around, by, part))
+    }
+
+    fn lineage(&self) -> Option<Lineage> {
+        self.lead.founded().map(|founded| founded.lineage)
     }
 
     fn leader(&self) -> Option<(NodeId, u64)> {
@@ -400,4 +435,72 @@ fn a_leader_that_is_to_leave_ends_its_work_first() {
     world.sleep(RELEASE_PAUSE * RELEASES);
     assert_eq!(looks(&mut world), [LeadStep::Leave]);
     assert_eq!(looks(&mut world), [], "once");
+}
+
+/// Returns a view of an electorate that was founded at this time.
+fn view_of(founded: u64) -> NumberedView {
+    let voters = vec![Voter { id: named(1), identity: Identity(1) }];
+    NumberedView::new(Term(1), 1, vec![named(1)].into(), Arc::new(Electorate::founded_by(voters, founded)), None)
+}
+
+/// Returns a node that follows n1 in term 7, by an electorate that gives way to the other one that is returned.
+fn beside_another() -> (World, NumberedView, NumberedView) {
+    let mut world = World::new();
+    let (own, other) = (view_of(EARLIEST_FOUNDING * 2), view_of(EARLIEST_FOUNDING));
+    world.hear_led(OTHER, &own, 7, 1, ms(0));
+    world.get(OTHER, &own);
+    assert_eq!((world.leader(), world.lineage()), (Some((id(ONE), 7)), Some(own.electorate.lineage)));
+    world.sleep(WHO_LEADS_INTERVAL);
+    (world, own, other)
+}
+
+fn tells(steps: &[LeadStep], is_it: impl Fn(&Message) -> bool) -> bool {
+    steps.iter().any(|step| matches!(step, LeadStep::Send { message, .. } if is_it(message)))
+}
+
+#[test]
+fn whoever_hears_of_one_that_stands_goes_over_once_its_view_is_there_and_then_its_leader_was_heard() {
+    let (mut world, own, other) = beside_another();
+    let steps = world.hear_led(OTHER, &other, 3, 1, ms(0));
+    assert!(tells(&steps, |message| matches!(message, Message::WantView(_))), "{steps:?}");
+    world.hear_led(OTHER, &other, 3, 2, ms(0));
+    let steps = world.get(OTHER, &other);
+    assert!(tells(&steps, |message| matches!(message, Message::WhoLeads)), "{steps:?}");
+    assert_eq!(world.lineage(), Some(own.electorate.lineage), "who leads there now?");
+    world.hear_led(OTHER, &other, 3, 3, LEASE);
+    world.waited = LEASE;
+    world.hear_led(OTHER, &other, 3, 3, ms(0));
+    world.waited = Duration::ZERO;
+    assert_eq!(world.lineage(), Some(own.electorate.lineage), "it may lead no more");
+    world.hear_led(OTHER, &other, 3, 3, ms(0));
+    assert_eq!((world.lineage(), world.leader()), (Some(other.electorate.lineage), None), "not above term 7");
+    world.hear_led(OTHER, &other, 8, 4, ms(0));
+    assert_eq!(world.leader(), Some((id(ONE), 8)));
+}
+
+#[test]
+fn what_was_followed_before_is_followed_again_once_the_leader_of_the_other_was_not_heard_for_a_lease() {
+    let (mut world, own, other) = beside_another();
+    world.hear_led(OTHER, &other, 3, 1, ms(0));
+    world.get(OTHER, &other);
+    world.sleep(LEASE);
+    world.hear_led(OTHER, &own, 7, 9, ms(0));
+    assert_eq!((world.lineage(), world.leader()), (Some(own.electorate.lineage), Some((id(ONE), 7))));
+}
+
+#[test]
+fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
+    let (mut world, own, other) = beside_another();
+    let is_word = |message: &Message| match message {
+        Message::LeaderClaim(told) => (told.descent, told.term) == (own.electorate.descent(), Term(7)),
+        _ => false,
+    };
+    world.hear_led(OTHER, &other, 3, 1, ms(0));
+    world.get(OTHER, &other);
+    world.is_disk_slow = true;
+    let steps = world.hear_led(OTHER, &other, 3, 2, ms(0));
+    assert!(!tells(&steps, is_word), "{steps:?}");
+    let version = world.lead.ballot().version;
+    let steps = world.call(|lead, around| lead.ballot_stored(around, version));
+    assert!(tells(&steps, is_word), "{steps:?}");
 }

@@ -68,6 +68,10 @@ impl Fetch {
         self.retry_at
     }
 
+    pub(super) fn is_agreed(&self) -> bool {
+        self.is_agreed
+    }
+
     /// Takes the next part, and all early parts that follow it. Returns true if the view is whole.
     fn take(&mut self, part: ViewPart) -> bool {
         let mut next = Some(part);
@@ -123,11 +127,9 @@ impl Lead {
 
     /// Takes a view that is agreed.
     pub(super) fn learn_agreed(&mut self, around: &mut Surroundings<'_>, view: NumberedView, delta: Option<Delta>) {
-        if self.followed.as_ref().is_some_and(|followed| followed.descent.stands_over(&view.electorate.descent())) {
-            if self.fetch.is_some() {
-                return;
-            }
-            self.go_back();
+        self.forget_lower();
+        if self.followed.is_some() {
+            return self.follow_view(around, view);
         }
         if let Some(held) = self.agreed.as_mut().filter(|held| key(held) >= key(&view)) {
             if key(held) == key(&view) && held.term < view.term {
@@ -141,17 +143,12 @@ impl Lead {
         self.note_former_voters(&view.electorate);
         self.agreed = Some(view.clone());
         let descent = view.electorate.descent();
-        let claim = self.followed.take().and_then(|followed| self.go_over(around, followed));
         self.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
             self.output(Output::ViewAgreed(view));
         }
         self.make_sure_of(around, descent);
-        if let Some(claim) = claim {
-            self.tell_of_ended(around, &claim.leader, claim.term);
-            self.learn_claim(around, claim, None);
-        }
         self.flood(around);
     }
 }
@@ -177,7 +174,10 @@ impl Lead {
         let Some(mut fetch) = self.fetch.take_if(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
         let Some(slot) = self.whom_to_ask(around.view, fetch.from, fetch.tries) else {
-            return self.go_back();
+            if fetch.is_agreed {
+                self.go_back();
+            }
+            return;
         };
         let run = around.view.record(slot).run;
         if !fetch.asked.contains(&run) {
@@ -201,12 +201,14 @@ impl Lead {
         }
         let is_there = |slot: &Slot| *slot != View::ME && view.entry(*slot).status.is_live();
         let teller = view.slot_of_run(from).filter(is_there);
-        if tries == 1 && teller.is_some() {
+        // The voters that are known hold no view of an electorate that they may end for.
+        let is_of_other = self.followed.is_some();
+        if teller.is_some() && (tries == 1 || is_of_other && !tries.is_multiple_of(2)) {
             return teller;
         }
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters);
         let voters: Vec<Slot> = voters.filter_map(|voter| view.slot_of(voter.id.as_str())).filter(is_there).collect();
-        if tries.is_multiple_of(3) || voters.is_empty() {
+        if is_of_other || tries.is_multiple_of(3) || voters.is_empty() {
             return view.live().choose(&mut self.random).copied().or(teller);
         }
         voters.choose(&mut self.random).copied()

@@ -10,8 +10,8 @@ pub const MAX_LEASE_TERMS: usize = 64;
 pub const LEASE_UPDATES_PER_SECOND: u32 = 64;
 /// The greatest number of such messages of newcomers, which are not passed on, in one second.
 pub const NEWCOMERS_LEASE_UPDATES_PER_SECOND: u32 = 16;
-/// The earliest time at which an electorate may have been founded, in milliseconds since 1970: this program was not there
-/// before, and a clock that shows less is wrong (that of a small machine that has just started, say).
+/// The earliest time at which an electorate is founded, in milliseconds since 1970: this program was not there before, and a
+/// clock that shows less is wrong (that of a small machine that has just started, say).
 pub const EARLIEST_FOUNDING: u64 = 1_735_689_600_000;
 /// The greatest number of voters in an electorate.
 pub const MAX_VOTERS: usize = 7;

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::claims::truth;
-use super::electing::{SECOND, leader};
+use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
 use super::speaker::Speaker;
-use headcount_core::election::{Alarm, Ballot, Descent, Digest, Lineage, Term, ViewRef};
+use headcount_core::election::{
+    Alarm, Ballot, Descent, Digest, Electorate, Identity, Lineage, NumberedView, Term, ViewRef, Voter,
+};
 use headcount_core::limits::{EARLIEST_FOUNDING, OTHER_ELECTORATE_MEMORY};
 use headcount_core::wire::{LeaderClaim, Message};
 use headcount_core::{Command, Notice, Output, Profile, Reply};
@@ -26,22 +28,8 @@ impl Two {
         let mut net = Net::new(profile);
         net.shuffle_losses(seed);
         net.lease = profile.lease_timing();
-        let add = |net: &mut Net, letter: &str, host: usize, resignations: u32| {
-            net.voters = (0..3).map(|nth| id(&format!("{letter}{nth}"))).collect();
-            let nodes = [0, 1, 2, 3].map(|nth| net.add(&format!("{letter}{nth}"), host + nth, &[host]));
-            let leads = |net: &Net| nodes.into_iter().find(|node| net.nodes[*node].core.leadership().is_me);
-            for nth in 0..=resignations {
-                net.run_until(SECOND * 60, "led", |net| leads(net).is_some());
-                net.run(SECOND * 5);
-                if nth < resignations {
-                    net.command(leads(net).expect("led"), Command::Resign { ticket: 1, to: None });
-                    net.run(ms(500));
-                }
-            }
-            nodes
-        };
-        let first = add(&mut net, "a", 0, resignations[0]);
-        let second = add(&mut net, "b", 20, resignations[1]);
+        let first = found(&mut net, "a", 0, resignations[0]);
+        let second = found(&mut net, "b", 20, resignations[1]);
         let lineage = |node: usize| founded(&net, node).expect("founded");
         let lineages = [lineage(first[0]), lineage(second[0])];
         Self { net, first, second, lineages }
@@ -77,6 +65,29 @@ impl Two {
 
     fn disk(&self, name: &str) -> &Ballot {
         &self.net.disks[name]
+    }
+}
+
+/// Founds a cluster of four nodes, and has its leader changed so many times.
+fn found(net: &mut Net, letter: &str, host: usize, resignations: u32) -> [usize; 4] {
+    net.voters = (0..3).map(|nth| id(&format!("{letter}{nth}"))).collect();
+    let nodes = [0, 1, 2, 3].map(|nth| net.add(&format!("{letter}{nth}"), host + nth, &[host]));
+    let leads = |net: &Net| nodes.into_iter().find(|node| net.nodes[*node].core.leadership().is_me);
+    for nth in 0..=resignations {
+        net.run_until(SECOND * 60, "led", |net| leads(net).is_some());
+        net.run(SECOND * 5);
+        if nth < resignations {
+            net.command(leads(net).expect("led"), Command::Resign { ticket: 1, to: None });
+            net.run(ms(500));
+        }
+    }
+    nodes
+}
+
+/// Cuts all nodes of one side from all of the other, or heals the cut.
+fn cut(net: &mut Net, ones: &[usize], others: &[usize], is_cut: bool) {
+    for (one, other) in ones.iter().flat_map(|one| others.iter().map(move |other| (*one, *other))) {
+        net.cut(one, other, is_cut);
     }
 }
 
@@ -125,10 +136,8 @@ fn of_two_that_meet_the_one_that_was_founded_earlier_stands_and_is_led_above_all
             })
         };
         let took = two.net.run_until(SECOND * 60, "one electorate", is_one);
-        println!(
-            "{profile:?} {resignations:?}: {took:?}, {:.1} intervals",
-            took.as_secs_f64() / interval.as_secs_f64()
-        );
+        println!("{profile:?} {resignations:?}: {took:?}");
+        assert!(took <= interval * 2, "{profile:?} {resignations:?}: {took:?}");
         two.net.run(SECOND * 5);
         two.assert_one(above);
         assert!(!was_above || leader(&two.net).0 == before, "its leader need not be elected anew");
@@ -240,4 +249,109 @@ fn the_word_of_a_leader_alone_whose_electorate_nobody_knows_stops_a_leader_for_a
         let told = two.net.nodes[node].core.leadership().leader;
         assert_eq!(told.as_ref(), Some(&two.net.nodes[leads].core.me().id), "n{node}");
     }
+}
+
+#[test]
+fn of_three_that_meet_at_once_one_is_left() {
+    let mut two = Two::founded(Profile::Local, 15, [0, 1]);
+    let third = found(&mut two.net, "c", 40, 2);
+    let above = two.term_of(two.second).max(two.term_of(third));
+    two.meet();
+    two.net.command(two.second[0], Command::Join { ticket: 8, addresses: vec![address(40)] });
+    two.net.run(SECOND * 20 + OTHER_ELECTORATE_MEMORY);
+    two.assert_one(above);
+    assert!(third.into_iter().all(|node| founded(&two.net, node) == Some(two.lineages[0])));
+    assert_terms_grow(&two.net);
+}
+
+#[test]
+fn who_went_over_and_was_parted_at_once_begins_a_generation_that_its_side_follows_and_then_all() {
+    let mut two = Two::founded(Profile::Local, 11, [0, 1]);
+    let led = two.leader_of(two.second).expect("led");
+    let voter = two.second[..3].iter().copied().find(|node| *node != led).expect("another");
+    let gone = [voter, two.second[3]];
+    let rest: Vec<usize> = two.second.into_iter().filter(|node| !gone.contains(node)).collect();
+    cut(&mut two.net, &[two.first.as_slice(), &gone].concat(), &rest, true);
+    two.meet();
+    let lineages = two.lineages;
+    two.net
+        .run_until(SECOND * 10, "two go over", |net| gone.iter().all(|node| founded(net, *node) == Some(lineages[0])));
+    cut(&mut two.net, &two.first, &gone, true);
+    two.net.run(SECOND * 5);
+    cut(&mut two.net, &gone, &rest, false);
+    two.net.run(SECOND * 20);
+    assert_eq!(two.leader_of(two.second), Some(led), "a majority is left");
+    assert!(gone.iter().all(|node| two.net.nodes[*node].core.leadership().leader.is_none()));
+    let voters = (0..3).map(|nth| id(&format!("b{nth}"))).collect();
+    two.net.nodes[gone[1]].replies.clear();
+    two.net.command(gone[1], Command::FoundAnew { ticket: 4, voters });
+    two.net.run(SECOND * 30);
+    let replies = &two.net.nodes[gone[1]].replies;
+    assert!(matches!(replies[..], [Reply::Electorate(_)]), "{replies:?}");
+    let leads = two.leader_of(two.second).expect("led");
+    let name = two.net.nodes[leads].core.me().id.clone();
+    for node in two.second {
+        let told = two.net.nodes[node].core.leadership();
+        assert!(told.leader.as_ref() == Some(&name) && told.term.generation() == 1, "n{node}: {told:?}");
+    }
+    cut(&mut two.net, &two.first, &two.second, false);
+    two.net.run(SECOND * 30);
+    assert!(leader(&two.net).1.generation() == 1, "an operator began it");
+    assert_terms_grow(&two.net);
+}
+
+#[test]
+fn a_claim_that_comes_late_ends_no_electorate_for_one_that_nobody_leads_any_more() {
+    let mut two = Two::founded(Profile::Local, 13, [0, 0]);
+    let late = truth(&two.net, two.leader_of(two.first).expect("led"));
+    for node in [two.first[1], two.first[2]] {
+        two.net.kill(node);
+    }
+    two.net.run(SECOND * 10);
+    two.meet();
+    two.net.run(SECOND * 5);
+    for node in two.second {
+        Speaker::new(two.first[3]).says(&mut two.net, node, &[Message::LeaderClaim(Box::new(late.clone()))]);
+    }
+    assert_eq!(two.leader_of(two.second), None, "it stops at once");
+    two.net.run(SECOND * 20);
+    assert!(two.leader_of(two.second).is_some(), "and one of them leads again");
+    for (nth, node) in two.second.into_iter().enumerate() {
+        assert_eq!(founded(&two.net, node), Some(two.lineages[1]), "n{node}");
+        assert!(nth == 3 || two.disk(&format!("b{nth}")).accepted.is_some(), "n{node}");
+    }
+}
+
+#[test]
+fn a_generation_that_nobody_leads_ends_no_majority_that_lives_until_somebody_does() {
+    let mut net = cluster(5, 3);
+    let (lonely, rest) = ([0, 3], [1, 2, 4]);
+    cut(&mut net, &lonely, &rest, true);
+    net.run(SECOND * 5);
+    net.command(0, Command::Recover { ticket: 1, voters: Vec::new() });
+    net.run_until(SECOND * 30, "it leads alone", |net| net.nodes[3].core.leadership().term.generation() == 1);
+    net.run(SECOND * 5);
+    net.kill(0);
+    net.run(SECOND * 5);
+    cut(&mut net, &lonely, &rest, false);
+    net.run(SECOND * 30);
+    let leads = [1, 2].into_iter().find(|node| net.nodes[*node].core.leadership().is_me).expect("led");
+    assert_eq!(net.nodes[4].core.leadership().leader, Some(net.nodes[leads].core.me().id.clone()));
+    assert!([1, 2].into_iter().all(|node| net.disks[&format!("n{node}")].accepted.is_some()));
+    let back = net.add("n0", 0, &[3]);
+    net.run(SECOND * 30);
+    assert_eq!(leader(&net).0, back, "what an operator began stands");
+}
+
+#[test]
+fn a_founder_that_told_nobody_of_its_electorate_goes_over_to_the_one_that_was_formed_without_it() {
+    let mut net = cluster(4, 3);
+    let voters = ["x", "y", "z"].into_iter().zip(7..).map(|(name, of)| Voter { id: id(name), identity: Identity(of) });
+    let forgotten = NumberedView::founding(Electorate::founded_by(voters.collect(), EARLIEST_FOUNDING));
+    net.disks.insert("x".to_owned(), Ballot { accepted: Some(forgotten), ..Ballot::blank(Identity(7)) });
+    let founder = net.add("x", 30, &[0]);
+    net.run(SECOND * 10);
+    leader(&net);
+    assert_eq!(founded(&net, founder), founded(&net, 0));
+    assert!(net.disks["x"].accepted.is_none() && net.disks["x"].ended.is_some());
 }

@@ -59,10 +59,11 @@ impl Core {
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
-                self.tell_election(|election, context| election.stored(context, ballot_version));
+                self.tell_lead(|lead, around| lead.ballot_stored(around, ballot_version));
             }
             Input::PersistFailed => self.tell_election(Election::store_failed),
             Input::WorkEnded { term } => self.tell_election(|election, context| election.work_ended(context, term)),
+            Input::WallClock(now) => self.tell_election(|election, context| election.set_wall_clock(context, now)),
             Input::Link { link, event } => self.link_event(link, event),
         }
         self.joiner.note_unreached(&self.cx, self.paths.take_unreached());

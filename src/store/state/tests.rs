@@ -98,7 +98,7 @@ fn the_electorate_that_ended_survives_at_a_voter_of_the_largest_view_as_well() {
     let ended = Some(EndedElectorate { electorate, term: Term(9), number: 7 });
     let ballot = full.ballot.clone().map(|ballot| Ballot { ended, ..ballot });
     let addresses = saved(MAX_REMEMBERED_ADDRESSES).addresses;
-    let ended = Saved { ballot, addresses, ..full };
+    let ended = Saved { addresses, ballot, ..full };
     let bytes = encode(&ended).expect("encodes");
     assert!(bytes.len() <= MAX_BYTES && decode(&bytes) == Ok(ended));
 }

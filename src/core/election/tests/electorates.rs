@@ -1,5 +1,6 @@
 //! Two electorates that were founded apart: of all that hear of both, in whatever order, one ends, and always the same.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -9,7 +10,10 @@ use super::cluster::{Cluster, LEASE, MS, id};
 use super::scenarios::SECOND;
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
-use crate::election::{Alarm, Descent, Electorate, Term};
+use crate::election::{
+    Alarm, Body, Descent, ElectionMessage, Electorate, Lineage, NumberedView, Term, Voter, VoterChange,
+};
+use crate::limits::MAX_TERMS_BEHIND;
 
 /// The voters of each electorate; that of the first three was founded first.
 const SIDES: [[usize; 3]; 2] = [[0, 1, 2], [3, 4, 5]];
@@ -180,4 +184,64 @@ fn planted_electorates_that_do_not_end_and_leaders_that_stay_below_are_caught() 
     for flaw in [Flaw::EndsForNone, Flaw::StaysBelowWhatEnded] {
         assert!(!meet(&mut two(3, [0, 2], Some(flaw))), "{flaw:?}");
     }
+}
+
+#[test]
+fn a_voter_of_one_that_ended_votes_where_it_is_named_though_it_is_above_those_terms_and_keeps_aside_what_ended() {
+    let mut cluster = two(5, [0, 3], None);
+    let (first, ended) = (first_of(&cluster), cluster.election(4).lineage());
+    let term = cluster.election(4).term();
+    cluster.with(4, |election, context| election.learn_of(context, Some(first), None));
+    cluster.run_for(SECOND);
+    let voter = Voter { id: id(4), identity: cluster.nodes[4].identity };
+    let formed = cluster.election(0).electorate().expect("formed");
+    let named = formed.changed(&VoterChange::Added(voter)).expect("a change");
+    let view = NumberedView::new(Term(1), 9, vec![id(0)].into(), Arc::new(named.clone()), None);
+    cluster.with(4, |election, context| election.contents(context, &view));
+    assert!(cluster.election(4).is_voter() && cluster.election(4).term() == term && term > view.term);
+    let (lineage, began) = (Lineage(77), Term::beginning_of(1, 5));
+    let body = Body::Generation { electorate: Electorate { lineage, began, ..named }, number: 10 };
+    let message = ElectionMessage { from: cluster.nodes[0].identity, lineage, body };
+    cluster.with(4, |election, context| election.receive(context, &id(0), message));
+    assert_eq!(cluster.election(4).lineage(), Some(lineage), "an operator began it");
+    let aside = cluster.election(4).ballot().ended.as_ref().map(|ended| ended.electorate.lineage);
+    assert_eq!(aside, ended, "what ended for a stranger is what an operator may want back");
+}
+
+#[test]
+fn a_generation_of_another_origin_takes_a_voter_that_an_operator_named_and_no_other() {
+    for is_named in [false, true] {
+        let mut cluster = two(8, [0, 0], None);
+        let first = first_of(&cluster);
+        let named = if is_named { 4 } else { 0 };
+        let voters = vec![Voter { id: id(named), identity: cluster.nodes[named].identity }];
+        let (lineage, began) = (Lineage(77), Term::beginning_of(1, 5));
+        let electorate = Electorate { lineage, root: first.root, began, founded: first.founded, voters };
+        let body = Body::Generation { electorate, number: 10 };
+        let message = ElectionMessage { from: cluster.nodes[0].identity, lineage, body };
+        cluster.with(4, |election, context| election.receive(context, &id(0), message));
+        assert_eq!(cluster.election(4).lineage() == Some(lineage), is_named);
+    }
+}
+
+#[test]
+fn whose_electorate_has_ended_says_so_at_each_start() {
+    let mut cluster = two(9, [0, 0], None);
+    assert!(meet(&mut cluster));
+    cluster.alarms.clear();
+    cluster.crash(3);
+    cluster.start(3);
+    let by = first_of(&cluster).lineage;
+    assert!(cluster.alarms.contains(&(3, Alarm::ElectorateEnded { by })), "{:?}", cluster.alarms);
+}
+
+#[test]
+fn one_word_of_terms_far_ahead_takes_a_leader_a_bounded_step_further() {
+    let mut cluster = two(6, [0, 0], None);
+    let (leader, before) = (leader_of(&cluster, SIDES[0]).expect("led"), highest(&cluster, SIDES[0]));
+    cluster.with(leader, |election, context| election.lead_above(context, Term(1 << 30)));
+    assert!(cluster.run_until(SECOND * 20, |p| highest(p, SIDES[0]) > before));
+    let after = highest(&cluster, SIDES[0]);
+    assert!(after.0 > before.0 + MAX_TERMS_BEHIND && after.0 < before.0 + MAX_TERMS_BEHIND * 2, "{after:?}");
+    cluster.assert_safe();
 }

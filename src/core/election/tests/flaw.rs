@@ -317,9 +317,9 @@ impl Rules for Planted {
         if self.has(Flaw::FoundsAboveItself) { own } else { Sound.begins_above(own, known) }
     }
 
-    fn takes_place_of(self, theirs: &Electorate, own: &Electorate) -> bool {
+    fn takes_place_of(self, theirs: &Electorate, own: &Electorate, is_named: bool) -> bool {
         let stays = self.has(Flaw::StaysInItsGeneration) && own.began > Term(0);
-        !stays && Sound.takes_place_of(theirs, own)
+        !stays && Sound.takes_place_of(theirs, own, is_named)
     }
 
     fn ends_for(self, own: &Descent, other: &Descent) -> bool {
