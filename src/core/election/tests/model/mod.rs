@@ -276,6 +276,13 @@ fn the_model_finds_electorates_that_end_each_other() {
 }
 
 #[test]
+fn the_model_finds_a_leader_that_stays_below_what_ended_for_it() {
+    let flaw = Some(Flaw::StaysBelowWhatEnded);
+    let rules = Rules { flaw, ..unplanted(World { hearings: 4, ..two_led(flaw) }) };
+    assert_eq!(explore(rules, 12, "stays below").as_deref(), Some("what stands is led above what ended"));
+}
+
+#[test]
 #[ignore = "minutes: as deep as HEADCOUNT_MODEL_DEPTH says"]
 fn every_interleaving_is_safe_up_to_a_deeper_bound() {
     let depth = std::env::var("HEADCOUNT_MODEL_DEPTH").ok().and_then(|depth| depth.parse().ok()).unwrap_or(9);

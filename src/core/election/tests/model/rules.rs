@@ -186,6 +186,7 @@ impl Model for Rules {
             Property::always("at most one leader in a term", |_, world: &World| !world.has_two_leaders),
             Property::always("one agreed number has one content", |_, world: &World| !world.has_two_contents),
             Property::always("no electorate comes back", |_, world: &World| !world.has_come_back()),
+            Property::always("what stands is led above what ended", |_, world: &World| !world.has_stayed_below()),
             Property::always("not all electorates end", |_, world: &World| !world.have_all_ended()),
             Property::always("terms never fall", |_, world: &World| !world.has_term_fallen),
         ]

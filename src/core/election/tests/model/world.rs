@@ -26,6 +26,8 @@ pub(super) struct Node {
     pub(super) claim: Option<(Term, Time)>,
     /// The latest term that others know this voter by: its acknowledged votes and promises.
     pub(super) spoken: Term,
+    /// The highest term that it has heard, as a leader that changes nothing, of an electorate that its own stands over.
+    pub(super) heard: Term,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -101,7 +103,7 @@ impl World {
         let node = |node| {
             let disk = Ballot { accepted: Some(founding.clone()), ..Ballot::blank(Identity(node as u64)) };
             let election = born(node, disk.clone(), now, flaw);
-            Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) }
+            Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0), heard: Term(0) }
         };
         Self {
             now,
@@ -148,9 +150,14 @@ impl World {
         let (leads, term) = self.led[&lineage];
         match self.nodes[node].election.founded() {
             Some(own) if own.stands_over(&leads) => {
+                let place = &mut self.nodes[node];
+                if place.claim.is_some() && !place.election.is_changing() {
+                    place.heard = place.heard.max(term);
+                }
                 self.with(node, |election, context| election.lead_above(context, term));
             }
             Some(own) if own != leads => {
+                self.nodes[node].heard = Term(0);
                 self.with(node, Election::stop_leading);
             }
             _ => {}
@@ -164,7 +171,7 @@ impl World {
         let disk = Ballot::blank(Identity(77));
         let election = born(VOTERS, disk.clone(), world.now, flaw);
         world.lineages.push(Vec::new());
-        world.nodes.push(Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0) });
+        world.nodes.push(Node { election, disk, writing: Vec::new(), claim: None, spoken: Term(0), heard: Term(0) });
         world
     }
 
@@ -258,7 +265,7 @@ impl World {
         if rules.forgets_term {
             (place.disk.term, place.disk.vote) = (Term(0), None);
         }
-        place.claim = None;
+        (place.claim, place.heard) = (None, Term(0));
         place.election = born(node, place.disk.clone(), self.now, rules.flaw);
         self.drain(node);
     }
@@ -298,6 +305,11 @@ impl World {
     /// Returns true if a voter went back to an electorate that it had left.
     pub(super) fn has_come_back(&self) -> bool {
         self.lineages.iter().any(|held| held.iter().enumerate().any(|(at, one)| held[..at].contains(one)))
+    }
+
+    /// Returns true if somebody leads no higher than an electorate that ended for this one was led, and knows it.
+    pub(super) fn has_stayed_below(&self) -> bool {
+        self.nodes.iter().any(|node| node.claim.is_some_and(|(term, _)| term <= node.heard))
     }
 
     /// Returns true if no voter is left that has an electorate.
