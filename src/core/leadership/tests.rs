@@ -504,3 +504,15 @@ fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
     let steps = world.call(|lead, around| lead.ballot_stored(around, version));
     assert!(tells(&steps, is_word), "{steps:?}");
 }
+
+#[test]
+fn what_nobody_leads_is_not_followed_whether_of_another_origin_or_begun_by_an_operator() {
+    let (mut world, own, other) = beside_another();
+    let descent = own.electorate.descent();
+    let later = Descent { lineage: Lineage(9), began: Term::beginning_of(1, 5), ..descent };
+    for descent in [other.electorate.descent(), later] {
+        let steps = world.hear_of(descent, OTHER, None, descent.began.0, 0, ms(0));
+        assert!(!tells(&steps, |message| matches!(message, Message::WantView(_))), "{steps:?}");
+    }
+    assert_eq!((world.leader(), world.lineage()), (Some((id(ONE), 7)), Some(own.electorate.lineage)));
+}
