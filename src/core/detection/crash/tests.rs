@@ -75,6 +75,15 @@ fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
 }
 
 #[test]
+fn the_round_that_may_decide_is_known_before_it() {
+    for rounds in 0..=PROBES {
+        let crashes = refused(rounds, &among(&[OTHER]));
+        assert!(crashes.is_refused(SUBJECT));
+        assert_eq!(crashes.is_decided_next(SUBJECT), rounds >= PROBES, "after {rounds} rounds");
+    }
+}
+
+#[test]
 fn others_are_awaited_for_longer_while_many_are_missing() {
     let scene = Scene { is_walking: true, ..among(&[OTHER]) };
     let mut crashes = refused(PROBES + MANY_CRASHES_PATIENCE, &scene);
