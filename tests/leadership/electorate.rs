@@ -291,12 +291,11 @@ fn of_two_clusters_that_are_joined_the_electorate_that_was_founded_later_ends_by
     let mut first = three(["a", "b", "c"]);
     first.wait_for_leader(0);
     let mut second = three(["d", "e", "f"]);
-    for above in 0..3 {
-        let leader = second.wait_for_leader(above);
-        let (done, text) = second.agents[leader.at].client(&["resign"]);
-        assert!(done.success(), "{text}");
+    let mut old = second.wait_for_leader(0);
+    for _ in 0..3 {
+        wait_for("its leader goes", || second.agents[old.at].client(&["leader", "resign"]).0.success().then_some(()));
+        old = second.wait_for_leader(old.term);
     }
-    let old = second.wait_for_leader(3);
     let (joined, text) = second.agents[1].client(&["join", &first.agents[0].gossip]);
     assert!(joined.success(), "{text}");
     first.agents.append(&mut second.agents);
@@ -318,4 +317,39 @@ fn of_two_clusters_that_are_joined_the_electorate_that_was_founded_later_ends_by
     wait_for("it knows who votes", || (voters_of(&first.agents[5]) == ["a", "b", "c"]).then_some(()));
     let (added, text) = first.agents[5].client(&["voters", "add", "e"]);
     assert!(added.success(), "{text}");
+}
+
+#[test]
+fn voters_whose_disks_are_from_before_a_recovery_give_way_to_it_though_they_lead_when_they_meet() {
+    let mut cluster = three(["a", "b", "c"]);
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.extend(["x", "y"].map(|name| start(cluster.data.path(), name, &[&seed], "a,b,c", &[])));
+    let old = cluster.wait_for_leader(0);
+    cluster.agents.drain(..3);
+    wait_for("it is founded anew", || {
+        let recover = ["recover", "--anew", "--voters", "x,y", "--end-unheard", "--yes"];
+        cluster.agents[0].client(&recover).0.success().then_some(())
+    });
+    let new = cluster.wait_for_leader(old.term);
+    // They know each other alone, and have never heard of that.
+    let mut back = Cluster { agents: Vec::new(), data: tempfile::tempdir().expect("a directory") };
+    for name in ["a", "b", "c"] {
+        let from = cluster.data.path().join(name);
+        std::fs::rename(from, back.data.path().join(name)).expect("the same file system");
+        let seed = back.agents.first().map(|agent: &Agent| agent.gossip.clone());
+        let seeds: Vec<&str> = seed.as_deref().into_iter().collect();
+        back.agents.push(start(back.data.path(), name, &seeds, "a,b,c", &[]));
+    }
+    let beside = back.wait_for_leader(old.term);
+    assert!(beside.term < new.term, "{beside:?} beside {new:?}");
+    let (joined, text) = back.agents[2].client(&["join", &cluster.agents[0].gossip]);
+    assert!(joined.success(), "{text}");
+    cluster.agents.append(&mut back.agents);
+    let same = cluster.wait_for_leader(new.term - 1);
+    assert_eq!((same.name, same.term), (new.name, new.term), "it leads on");
+    for agent in &cluster.agents {
+        wait_for("the voters that stay", || (voters_of(agent) == ["x", "y"]).then_some(()));
+        let has_ended = agent.log().contains("the electorate in which this node voted has ended");
+        assert_eq!(has_ended, ["a", "b", "c"].contains(&agent.name.as_str()), "{}", agent.log());
+    }
 }
