@@ -81,7 +81,7 @@ fn the_limits_that_are_told_are_those_of_the_code() {
         ("lines of the log", count(journal::MAX_QUEUED_LINES)),
         ("connections", count(http::DEFAULT_MAX_CONNECTIONS)),
         ("event streams", format!("{}, and 24 fewer than connections", count(http::DEFAULT_MAX_STREAMS))),
-        ("the body", format!("{}; {}", kib(http::MAX_BODY_BYTES), kib(http::MAX_DELIVERY_BYTES))),
+        ("the body", kib(http::MAX_BODY_BYTES)),
     ];
     assert_eq!(rows.len(), limits().lines().filter(|line| line.starts_with("| ")).count() - 1, "each row is compared");
     for (row, of_the_code) in rows {

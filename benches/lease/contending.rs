@@ -43,15 +43,7 @@ pub async fn contend(
     let mut bytes = [7; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let node = NodeId::new(&name).expect("a name");
-    let init = ContenderInit {
-        node,
-        rpc_address: None,
-        timing,
-        leases,
-        terms: BTreeMap::new(),
-        floors: BTreeMap::new(),
-        seed: bytes,
-    };
+    let init = ContenderInit { node, timing, leases, terms: BTreeMap::new(), floors: BTreeMap::new(), seed: bytes };
     let mut contender = Contender::new(init, now());
     loop {
         contender.tick(now());

@@ -94,7 +94,7 @@ pub struct Info {
     pub messages_undecodable: u64,
     /// Calls of this node with its broadcasts, to nodes that the table of leases lists and its view lacks. The core's counters
     /// of messages, as they are shown here, include those that failed, and the copies that these were.
-    #[cfg(feature = "agent")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub direct: super::DirectFigures,
     /// Log lines lost on the way to the tracing subscriber, which was too slow or panicked.
     pub log_lines_lost: u64,
@@ -106,7 +106,7 @@ impl Agent {
     pub fn info(&self) -> Info {
         let Inner { shared, config, .. } = &*self.inner;
         let figures = shared.figures();
-        #[cfg(feature = "agent")]
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
         let (figures, direct) = with_calls(figures, &shared.outbox);
         let (message_listeners, messages_lost, messages_undecodable) = shared.listeners.figures();
         Info {
@@ -147,7 +147,7 @@ impl Agent {
             message_listeners,
             messages_lost,
             messages_undecodable,
-            #[cfg(feature = "agent")]
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
             direct,
             log_lines_lost: shared.journal.lost(),
         }
@@ -174,10 +174,10 @@ impl Agent {
 }
 
 /// The core counts messages, and does not know of calls.
-#[cfg(feature = "agent")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn with_calls(
     mut figures: super::shared::Figures,
-    outbox: &super::Outbox,
+    outbox: &super::messages::Outbox,
 ) -> (super::shared::Figures, super::DirectFigures) {
     let direct = outbox.figures();
     let messages = &mut figures.counters.messages;

@@ -98,16 +98,12 @@ pub use self::leadership::{Confirmed, Leadership, LeadershipWatch, LeaseInstant}
 pub use self::lease::{Lease, LeaseError};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::lease_state::{LeaseFigures, LeaseNode, LeaseNodes, LeaseNodesError};
-#[cfg(feature = "agent")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use self::messages::DirectFigures;
-#[cfg(all(test, feature = "agent"))]
-pub(crate) use self::messages::test_said;
 pub use self::messages::{
     Broadcasted, Inbox, MAX_ALL_WAITING_BYTES, MAX_SERVED, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES, Message,
     MessageError, Messages, ReceiveError, Received, Serving,
 };
-#[cfg(feature = "agent")]
-pub(crate) use self::messages::{FULL_PAUSE, LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use self::telemetry::{Peer, Telemetry};
 #[cfg(feature = "agent")]

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-#[cfg(feature = "agent")]
-use crate::core::OutOfBandBroadcast;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Command, MessageId, NodeId, Payload, Reply, Tags, Ticket, Topic};
@@ -24,9 +22,6 @@ pub(crate) enum Say {
     Request { to: NodeId, topic: Topic, payload: Payload, timeout: Duration },
     /// [`Command::Answer`].
     Answer { request: MessageId, payload: Payload },
-    /// [`Command::Deliver`].
-    #[cfg(feature = "agent")]
-    Deliver(OutOfBandBroadcast),
 }
 
 impl Say {
@@ -37,8 +32,6 @@ impl Say {
             Say::Send { to, topic, payload } => Command::Send { ticket, to, topic, payload },
             Say::Request { to, topic, payload, timeout } => Command::Request { ticket, to, topic, payload, timeout },
             Say::Answer { request, payload } => Command::Answer { ticket, request, payload },
-            #[cfg(feature = "agent")]
-            Say::Deliver(direct) => Command::Deliver { ticket, direct },
         }
     }
 }

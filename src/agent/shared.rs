@@ -23,7 +23,7 @@ use super::leadership::{Leadership, LeadershipPublisher};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::lease_state::Leases;
 use super::messages::Listeners;
-#[cfg(feature = "agent")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::messages::Outbox;
 #[cfg(feature = "agent")]
 use super::watchdog::Watchdog;
@@ -101,7 +101,7 @@ pub(super) struct Shared {
     /// Messages, and who listens to them.
     pub(super) listeners: Arc<Listeners>,
     /// This node's own broadcasts, for nodes that its view lacks.
-    #[cfg(feature = "agent")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) outbox: Arc<Outbox>,
     pub(super) journal: Journal,
     #[cfg(feature = "agent")]
@@ -137,7 +137,7 @@ impl Shared {
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             leases: OnceLock::new(),
             listeners: Arc::default(),
-            #[cfg(feature = "agent")]
+            #[cfg(any(feature = "sqlite", feature = "postgres"))]
             outbox: Arc::default(),
             journal,
             #[cfg(feature = "agent")]

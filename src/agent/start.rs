@@ -161,8 +161,8 @@ pub(super) async fn begin(config: Config, journal: Journal, users: Handle) -> Re
         for part in seed.chunks_exact_mut(8) {
             part.copy_from_slice(&random()?.to_le_bytes());
         }
-        super::lease::start(&config, clock, &shared, requests.downgrade(), advertised.address, seed, led_by_voters)
-            .await?;
+        let driver = requests.downgrade();
+        super::lease::start(&config, clock, &shared, driver, sealing.clone(), seed, led_by_voters).await?;
     }
     let driver = Driver::new(Parts {
         core,

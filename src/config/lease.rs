@@ -39,8 +39,7 @@ pub struct LeaseConfig {
     pub liveness_window: Option<Duration>,
     /// The age at which rows are deleted. `None`: two leases.
     pub row_ttl: Option<Duration>,
-    /// The address at which other agents' calls reach this node, kept in its row. An unspecified address stands for the
-    /// one that is advertised; a loopback address of a node that advertises another one is not kept.
+    /// The address in this node's row, at which the agents of others bring it broadcasts. `None`: the one that it advertises.
     pub rpc_address: Option<SocketAddr>,
 }
 

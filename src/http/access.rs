@@ -67,11 +67,6 @@ impl Tokens {
         held.all.is_some() || held.read.is_some()
     }
 
-    /// Returns the token that may do all.
-    pub(super) fn all(&self) -> Option<Token> {
-        self.held().all.clone()
-    }
-
     /// Returns what a caller who presents this token may do; `None` if it is neither.
     pub(super) fn access_of(&self, presented: &str) -> Option<Access> {
         let held = self.held();

@@ -19,7 +19,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::held::held;
-use super::limits::{MAX_LARGE_BODIES, SMALL_BODY_BYTES};
+use super::limits::{MAX_BODY_BYTES, MAX_LARGE_BODIES, SMALL_BODY_BYTES};
 use super::problem::Refusal;
 use super::table::{ConnectionState, Phase};
 
@@ -32,16 +32,15 @@ pub(super) fn permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(MAX_LARGE_BODIES))
 }
 
-/// Reads a body to its end, of so many bytes at most. The bytes keep its permit for as long as anybody keeps them.
+/// Reads a body to its end, of [`MAX_BODY_BYTES`] at most. The bytes keep its permit for as long as anybody keeps them.
 /// `line` is the connection that it comes by.
 pub(super) async fn whole(
     body: Body,
-    most: usize,
     permits: &Arc<Semaphore>,
     line: Option<&ConnectionState>,
 ) -> Result<Bytes, Refusal> {
     let announced = body.size_hint().lower();
-    if announced > most as u64 {
+    if announced > MAX_BODY_BYTES as u64 {
         return Err(Refusal::body_too_large(format!("the body has {announced} bytes")));
     }
     let mut permit = None;
@@ -56,8 +55,8 @@ pub(super) async fn whole(
             Refusal::new(StatusCode::BAD_REQUEST, "syntax", "Malformed body", format!("the body breaks off: {error}"))
         })?;
         let length = bytes.len() + piece.len();
-        if length > most {
-            return Err(Refusal::body_too_large(format!("the body has more than {most} bytes")));
+        if length > MAX_BODY_BYTES {
+            return Err(Refusal::body_too_large(format!("the body has more than {MAX_BODY_BYTES} bytes")));
         }
         if length > SMALL_BODY_BYTES && permit.is_none() {
             permit = Some(acquire(permits, line).await?);
@@ -90,7 +89,6 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::table::{Limits, Table};
-    use super::super::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES};
     use super::*;
 
     /// Returns a body of so many bytes, each a piece of its own, that then ends or hangs.
@@ -103,25 +101,23 @@ mod tests {
     async fn large_bodies_that_never_end_are_few_and_hold_up_no_small_ones() {
         let permits = permits();
         let mut reading: Vec<_> = (0..=MAX_LARGE_BODIES)
-            .map(|_| Box::pin(whole(dribbled(SMALL_BODY_BYTES + 1, false), MAX_BODY_BYTES, &permits, None)))
+            .map(|_| Box::pin(whole(dribbled(SMALL_BODY_BYTES + 1, false), &permits, None)))
             .collect();
         for reading in &mut reading {
             assert!(reading.as_mut().now_or_never().is_none());
         }
         assert_eq!(permits.available_permits(), 0);
-        let small = whole(dribbled(SMALL_BODY_BYTES, true), MAX_BODY_BYTES, &permits, None)
-            .now_or_never()
-            .expect("at once")
-            .expect("read");
+        let small =
+            whole(dribbled(SMALL_BODY_BYTES, true), &permits, None).now_or_never().expect("at once").expect("read");
         assert_eq!((small.len(), permits.available_permits()), (SMALL_BODY_BYTES, 0), "it needs no permit");
         let begin = tokio::time::Instant::now();
-        let refused = whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits, None).await;
+        let refused = whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), &permits, None).await;
         // The answer has the rest of the request's time.
         let waited = begin.elapsed();
         assert!(waited >= PERMIT_PATIENCE && waited <= super::super::REQUEST_TIMEOUT * 3 / 4, "{waited:?}");
         let refused = refused.expect_err("it waited long enough").into_response();
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), MAX_BODY_BYTES, &permits, None));
+        let mut large = Box::pin(whole(Body::from(vec![0; SMALL_BODY_BYTES + 1]), &permits, None));
         assert!(large.as_mut().now_or_never().is_none(), "it waits");
         drop(reading);
         let large = large.await.expect("read");
@@ -131,14 +127,12 @@ mod tests {
     #[tokio::test]
     async fn a_body_has_a_bound_whether_it_is_announced_or_not() {
         let permits = permits();
-        for most in [MAX_BODY_BYTES, MAX_DELIVERY_BYTES] {
-            for at_limit in [dribbled(most, true), Body::from(vec![0; most])] {
-                assert_eq!(whole(at_limit, most, &permits, None).await.expect("read").len(), most);
-            }
-            for beyond in [dribbled(most + 1, false), Body::from(vec![0; most + 1])] {
-                let refusal = whole(beyond, most, &permits, None).await.expect_err("refused");
-                assert_eq!(refusal.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
-            }
+        for at_limit in [dribbled(MAX_BODY_BYTES, true), Body::from(vec![0; MAX_BODY_BYTES])] {
+            assert_eq!(whole(at_limit, &permits, None).await.expect("read").len(), MAX_BODY_BYTES);
+        }
+        for beyond in [dribbled(MAX_BODY_BYTES + 1, false), Body::from(vec![0; MAX_BODY_BYTES + 1])] {
+            let refusal = whole(beyond, &permits, None).await.expect_err("refused");
+            assert_eq!(refusal.into_response().status(), StatusCode::PAYLOAD_TOO_LARGE);
         }
         assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
     }
@@ -146,13 +140,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_bytes_of_a_large_body_keep_its_permit_until_nobody_has_them() {
         let permits = permits();
-        let large = whole(dribbled(SMALL_BODY_BYTES + 1, true), MAX_BODY_BYTES, &permits, None).await.expect("read");
+        let large = whole(dribbled(SMALL_BODY_BYTES + 1, true), &permits, None).await.expect("read");
         let part = large.slice(..10);
         drop(large);
         assert_eq!((&part[..], permits.available_permits()), (&b"xxxxxxxxxx"[..], MAX_LARGE_BODIES - 1));
         drop(part);
         assert_eq!(permits.available_permits(), MAX_LARGE_BODIES);
-        let small = whole(dribbled(SMALL_BODY_BYTES, true), MAX_BODY_BYTES, &permits, None).await.expect("read");
+        let small = whole(dribbled(SMALL_BODY_BYTES, true), &permits, None).await.expect("read");
         assert_eq!((small.len(), permits.available_permits()), (SMALL_BODY_BYTES, MAX_LARGE_BODIES));
     }
 
@@ -163,7 +157,7 @@ mod tests {
         let seat = table.admit(std::net::Ipv4Addr::LOCALHOST.into()).await.expect("a place");
         let all = Arc::clone(&permits).acquire_many_owned(MAX_LARGE_BODIES as u32).await.expect("all of them");
         let large = Body::from(vec![0; SMALL_BODY_BYTES + 1]);
-        let mut reading = Box::pin(whole(large, MAX_BODY_BYTES, &permits, Some(&seat.line)));
+        let mut reading = Box::pin(whole(large, &permits, Some(&seat.line)));
         assert!(reading.as_mut().now_or_never().is_none() && seat.line.is_in(Phase::Waiting));
         drop(all);
         reading.await.expect("read");

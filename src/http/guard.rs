@@ -35,8 +35,7 @@ use super::head::{FETCH_DEST, FETCH_MODE, FETCH_SITE};
 use super::held::held;
 use super::host::Names;
 use super::limits::{
-    MAX_BODY_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES,
-    MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
+    MAX_COUNTED_ANSWER_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
 };
 use super::problem::Refusal;
 use super::reference::{self, Access};
@@ -122,14 +121,12 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
     // A request to another program waits for that program's answer.
     let waits = request.uri().path().starts_with("/v1/request/");
     let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
-    // A payload in JSON takes more room than its bytes.
-    let most = if request.uri().path() == "/v1/deliver" { MAX_DELIVERY_BYTES } else { MAX_BODY_BYTES };
     let answer = async {
         let path = request.uri().path();
         let lasts = lasting(path);
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
-        let body = if is_command { body::whole(body, most, &app.bodies, line.as_deref()).await?.into() } else { body };
+        let body = if is_command { body::whole(body, &app.bodies, line.as_deref()).await?.into() } else { body };
         let request = Request::from_parts(parts, body);
         let lasts = if asks_other_nodes(&request) { Some(Kind::Command) } else { lasts.filter(|_| is_command) };
         let _hold = match (line.as_ref(), lasts) {

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 /// The largest body of a request, in bytes: a full set of addresses or tags is well below.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
-/// The largest body of `POST /v1/deliver`, in bytes: the largest payload in base64, and the other keys.
-pub const MAX_DELIVERY_BYTES: usize = 88 * 1024;
-const _: () = assert!(MAX_DELIVERY_BYTES >= crate::core::limits::MAX_PAYLOAD_BYTES.div_ceil(3) * 4 + 1_024);
 /// The largest body that is read without a permit, in bytes: most commands are smaller.
 pub const SMALL_BODY_BYTES: usize = 4 * 1024;
 /// The number of larger bodies read at one time, less than 2 MiB together; others wait within [`REQUEST_TIMEOUT`].

@@ -13,12 +13,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
-use super::input::{Body, Object};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use crate::agent::MessageError;
 use crate::core::limits::REQUEST_TIMEOUT;
-use crate::core::{InvalidMessageId, MessageId, NodeId, OutOfBandBroadcast, Payload, Topic};
+use crate::core::{MessageId, NodeId, Payload, Topic};
 use crate::json;
 
 /// The longest time that a request over HTTP may wait for its answer: less than the time for which a connection may be
@@ -90,34 +89,6 @@ fn said(topic: &str, body: Bytes) -> Result<(Topic, Payload), Refusal> {
     let payload = Payload::new(&body).map_err(MessageError::from)?;
     drop(body);
     Ok((topic, payload))
-}
-
-/// Another agent brings a broadcast of its own, because its view lacks this node.
-pub(super) async fn deliver(
-    State(app): State<App>,
-    _: NoQuery,
-    body: Body<json::Deliver>,
-) -> Result<(StatusCode, Json<json::Delivered>), Refusal> {
-    let Object(deliver) = body?;
-    let me = app.agent.config();
-    for (what, said, mine) in [("cluster", &deliver.cluster, &me.cluster), ("node", &deliver.to, &me.name)] {
-        if said.as_deref().is_some_and(|said| said != mine.as_str()) {
-            let said = said.as_deref().unwrap_or_default().escape_debug();
-            return Err(Refusal::not_me(format!("the message is for the {what} \"{said}\", and this is {mine}")));
-        }
-    }
-    let id: MessageId = deliver.id.parse().map_err(|error: InvalidMessageId| Refusal::value(error.to_string()))?;
-    let bytes = deliver.bytes().ok_or_else(|| Refusal::value("the payload is not base64 (RFC 4648, section 4)"))?;
-    let from = deliver.node.as_deref().map(NodeId::new).transpose();
-    let direct = OutOfBandBroadcast {
-        id,
-        from: from.map_err(|error| Refusal::value(format!("node: {error}")))?,
-        age: Duration::from_millis(deliver.age_ms),
-        topic: Topic::of_program(&deliver.topic).map_err(MessageError::from)?,
-        payload: Payload::new(&bytes).map_err(MessageError::from)?,
-    };
-    let is_new = app.agent.deliver(direct).await?;
-    Ok((StatusCode::ACCEPTED, Json(json::Delivered::new(id, is_new))))
 }
 
 /// Parses a node name; a text that is not a valid name cannot be a member's name, and is refused as an unknown member.

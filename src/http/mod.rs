@@ -11,7 +11,6 @@
 //! | members and commands; health; leaders and voters; keys; messages | `calls`, `health`, `leadership`, `keys`, `messages` |
 //! | the stream of events, and its bytes; listings that many read; bytes that own their permit | `events`, `frames`, `listing/`, `held` |
 //! | metrics, and their text forms | `metrics`, `handler_metrics`, `exposition` |
-//! | broadcasts that are brought to nodes which the view lacks | `direct/` |
 //! | the dashboard | `dashboard` |
 //! | refusals | `problem/` |
 //! | limits that more than one of these keeps | `limits` |
@@ -33,7 +32,7 @@
 //!     each of these leaves connections free for the others, all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] and [`MAX_HEADERS`] lines within [`HEAD_TIMEOUT`], of which what is read is
 //!     kept (see `head`): [`MAX_READ_HEADERS_BYTES`] of headers, and paths with their queries of [`MAX_TARGET_BYTES`],
-//!     queries of [`MAX_QUERY_ITEMS`]; bodies of [`MAX_BODY_BYTES`] (payloads in JSON: [`MAX_DELIVERY_BYTES`]); all of it
+//!     queries of [`MAX_QUERY_ITEMS`]; bodies of [`MAX_BODY_BYTES`]; all of it
 //!     answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`] for a request that waits for another program's
 //!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
@@ -52,7 +51,6 @@ mod body;
 mod calls;
 mod connection;
 mod dashboard;
-mod direct;
 mod events;
 mod exposition;
 mod frames;
@@ -89,13 +87,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::access::Tokens;
 pub use crate::config::{BadToken, Token};
-pub use direct::deliver_directly;
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use limits::{
     COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_ANSWERS_MADE,
-    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_DELIVERY_BYTES, MAX_HEADERS, MAX_LARGE_BODIES,
-    MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT,
-    SMALL_BODY_BYTES, STOP_TIMEOUT,
+    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_HEADERS, MAX_LARGE_BODIES, MAX_READ_HEADERS_BYTES,
+    MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
 };
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
@@ -300,7 +296,6 @@ fn router(
         .route("/v1/send/{node}/{topic}", post(messages::send))
         .route("/v1/request/{node}/{topic}", post(messages::request))
         .route("/v1/reply/{id}", post(messages::reply))
-        .route("/v1/deliver", post(messages::deliver).layer(DefaultBodyLimit::max(MAX_DELIVERY_BYTES)))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(guarded)

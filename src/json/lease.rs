@@ -25,7 +25,7 @@ pub struct LeaseNodes {
 pub struct LeaseNode {
     /// The node's name.
     pub node: String,
-    /// The address at which calls reach the node; `null` if it gave none.
+    /// The address at which the node takes links, by which broadcasts reach it; `null` if it gave none.
     pub rpc_address: Option<String>,
     /// True if its last round is within the liveness window.
     pub active: bool,

@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::patterns;
 use super::time::{instant, millis};
 use crate::core::DeliveryKind;
 
@@ -110,77 +109,5 @@ impl Answered {
     /// Returns an answer with this payload.
     pub fn new(bytes: &[u8]) -> Self {
         Self { payload: STANDARD.encode(bytes) }
-    }
-}
-
-/// A broadcast that the agent of its origin brings by a call: the body of `POST /v1/deliver`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct Deliver {
-    /// The message's id, as its listeners see it: `run-sequence` of its sender.
-    #[schemars(regex(pattern = patterns::BROADCAST))]
-    pub id: String,
-    /// The topic.
-    #[schemars(regex(pattern = patterns::TOPIC))]
-    pub topic: String,
-    /// The payload, in base64.
-    #[schemars(regex(pattern = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"))]
-    pub payload: String,
-    /// The node that said it.
-    #[serde(default)]
-    #[schemars(regex(pattern = patterns::NAME))]
-    pub node: Option<String>,
-    /// The time since it was said; what is older than ten seconds is not taken.
-    #[serde(default)]
-    pub age_ms: u64,
-    /// The cluster that it was said in; another one refuses it.
-    #[serde(default)]
-    pub cluster: Option<String>,
-    /// The node that is meant; another one refuses it.
-    #[serde(default)]
-    pub to: Option<String>,
-}
-
-impl Deliver {
-    #[cfg(feature = "agent")]
-    /// A broadcast of one node of a cluster, said so long ago, for another.
-    pub(crate) fn new(
-        said: &crate::agent::Said,
-        age: std::time::Duration,
-        cluster: &crate::NodeId,
-        node: &crate::NodeId,
-        to: &crate::NodeId,
-    ) -> Self {
-        Self {
-            id: said.id.to_string(),
-            topic: said.topic.to_string(),
-            payload: STANDARD.encode(&*said.payload),
-            node: Some(node.to_string()),
-            age_ms: millis(age),
-            cluster: Some(cluster.to_string()),
-            to: Some(to.to_string()),
-        }
-    }
-
-    /// The payload's bytes; `None` if it is not base64.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        STANDARD.decode(&self.payload).ok()
-    }
-}
-
-/// The answer to [`Deliver`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub struct Delivered {
-    /// The message's id.
-    pub id: String,
-    /// True if the message was given to the programs of this node now. Otherwise they had it before, or it is too old.
-    pub delivered: bool,
-}
-
-impl Delivered {
-    /// Now, or before.
-    pub fn new(id: crate::core::MessageId, delivered: bool) -> Self {
-        Self { id: id.to_string(), delivered }
     }
 }

@@ -38,7 +38,7 @@ pub use info::{Agreement, Counts, Info, Pace, Protocol, SameView, Sealing};
 pub use keys::{AddKey, KeyHolder, KeyUse, Keys};
 pub use leadership::{AddVoter, Leader, LedWork, OtherElectorate, Recover, Resign, View, Voter, Voters};
 pub use lease::{LeaseNode, LeaseNodes};
-pub use message::{Answered, Deliver, Delivered, Message, Missed, Sent};
+pub use message::{Answered, Message, Missed, Sent};
 pub use targets::TargetGroup;
 pub use time::{parse_rfc3339, rfc3339};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
@@ -48,12 +48,11 @@ pub(crate) mod patterns {
     /// The name of a node, a cluster or a lease.
     pub(crate) const NAME: &str = "^[A-Za-z0-9._-]{1,63}$";
     /// The topic of a message.
+    #[cfg(feature = "agent")]
     pub(crate) const TOPIC: &str = "^[A-Za-z0-9._-]{1,63}$";
     /// The id of an event or a message.
     #[cfg(feature = "agent")]
     pub(crate) const ID: &str = "^[0-9a-fA-F]{16}-[0-9]{1,19}$";
-    /// The id of a broadcast: its sequence is even, and not 0.
-    pub(crate) const BROADCAST: &str = "^[0-9a-fA-F]{16}-([2468]|[1-9][0-9]{0,17}[02468])$";
     /// The key of a tag. (Its bound is in bytes.)
     pub(crate) const TAG: &str = r"^[^=\x00-\x1f\x7f-\x9f]{1,63}$";
     /// The value of a tag. (Its bound is in bytes, of all tags together.)

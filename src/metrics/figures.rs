@@ -230,7 +230,7 @@ fn counters(families: &mut Families, info: &Info) {
     ] {
         counter(families, (name, help), value);
     }
-    #[cfg(feature = "agent")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     for (name, help, value) in [
         ("direct_calls_delivered", "Direct calls by which a node had a broadcast first", info.direct.delivered),
         ("direct_calls_duplicate", "Direct calls to nodes that had the broadcast already", info.direct.duplicate),

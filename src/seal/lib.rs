@@ -24,7 +24,7 @@
 //! sealed   = as many bytes as its contents  tag 16 B
 //! ```
 //!
-//! The fourth byte of a clear packet is 0, and 255 in a refusal. Everything before `sealed` is authenticated with it, and
+//! The fourth byte of a clear packet is 0, of a direct call ([`DIRECT_CALL`]) 5, and 255 in a refusal. Everything before `sealed` is authenticated with it, and
 //! so is the cluster's whole name, which does not travel: nothing of another cluster is opened, though it has the key.
 //! A datagram with mark 3 is *bound*: authenticated with the run of its receiver as well, which does not travel either.
 //! Nobody else opens it. One with mark 1 is *unbound*: its sender does not know the run of who is there (`Join`, `ReachMe`,
@@ -79,7 +79,7 @@ mod tests_bounds;
 pub use datagram::{DatagramSealer, MAX_OVERHEAD, MIN_OVERHEAD, Opened};
 pub use file::{KeyFile, KeyFileProblem};
 pub use key::{InvalidKey, InvalidKeyId, Key, KeyId};
-pub use link::{FRAME_OVERHEAD, LinkSealer, LinkStep, is_clear_packet, turned_down, why_turned_down};
+pub use link::{DIRECT_CALL, FRAME_OVERHEAD, LinkSealer, LinkStep, is_clear_packet, turned_down, why_turned_down};
 pub use mode::{InvalidSealMode, SealMode};
 pub use replay::{MAX_STRANGERS, Replays};
 pub use ring::{KeyRing, MAX_KEYS, RingError};

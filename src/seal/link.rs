@@ -32,6 +32,8 @@ pub const FRAME_OVERHEAD: usize = KeyId::BYTES + TAG_BYTES;
 const GREETING: u8 = 2;
 /// The mark of the answer to a first frame that is not taken.
 const TURNED_DOWN: u8 = 4;
+/// The mark of a clear frame that brings a broadcast past all links.
+pub const DIRECT_CALL: u8 = 5;
 const RANDOM_BYTES: usize = 16;
 
 type Random = [u8; RANDOM_BYTES];
@@ -50,9 +52,9 @@ pub fn why_turned_down(frame: &[u8]) -> Option<Unopened> {
     }
 }
 
-/// Returns true if a frame, of which this is the beginning, is a clear packet.
+/// Returns true if a frame, of which this is the beginning, is a clear packet, or a clear direct call.
 pub fn is_clear_packet(frame: &[u8]) -> bool {
-    matches!(frame, [b'H', b'C', _, 0, ..])
+    matches!(frame, [b'H', b'C', _, 0 | DIRECT_CALL, ..])
 }
 
 /// The next step after a frame.

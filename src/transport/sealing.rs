@@ -131,6 +131,11 @@ impl Sealing {
         Self::new(Run(1), "test", SealPolicy::default(), journal)
     }
 
+    /// Returns the name of the cluster.
+    pub(crate) fn cluster(&self) -> &str {
+        &self.0.cluster
+    }
+
     /// Returns the policy in force.
     pub(crate) fn policy(&self) -> Arc<SealPolicy> {
         Arc::clone(&self.0.policy.borrow())

@@ -2,7 +2,6 @@
 #![cfg(feature = "agent")]
 
 mod broken;
-mod deliver;
 mod events;
 mod hosts;
 mod limits;
@@ -325,7 +324,6 @@ async fn a_token_for_reading_looks_at_everything_and_changes_nothing() {
         ("PUT", "/v1/tags"),
         ("POST", "/v1/leave"),
         ("POST", "/v1/broadcast/t"),
-        ("POST", "/v1/deliver"),
         ("DELETE", "/v1/members/a"),
         ("POST", "/nothing"),
     ] {

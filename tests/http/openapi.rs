@@ -150,8 +150,6 @@ async fn every_call_answers_as_it_is_described() {
         (("POST", "/v1/request/{node}/{topic}", "/v1/request/b/q?timeout_ms=1"), "?", 504),
         (("POST", "/v1/request/{node}/{topic}", "/v1/request/b/q?timeout_ms=0"), "?", 400),
         (("POST", "/v1/reply/{id}", "/v1/reply/none"), "!", 404),
-        (("POST", "/v1/deliver", ""), r#"{"id":"0000000000000001-2","topic":"t","payload":"aGk="}"#, 202),
-        (("POST", "/v1/deliver", ""), r#"{"id":"x","topic":"t","payload":""}"#, 422),
         (("POST", "/v1/undrain", ""), "", 200),
         (("GET", "/v1/info", ""), "", 200),
         (("GET", "/v1/info", "?x=1"), "", 400),

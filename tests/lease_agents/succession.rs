@@ -24,7 +24,7 @@ fn a_killed_leader_is_succeeded(database: &Database) {
     let listed = body(&agents[new.at].get_patiently("/v1/lease/nodes"));
     let nodes = listed["nodes"].as_array().expect("a list");
     assert_eq!((nodes[0]["node"].as_str(), nodes[0]["is_leader"].as_bool()), (Some(new.name.as_str()), Some(true)));
-    assert_eq!(nodes[0]["rpc_address"], agents[new.at].http);
+    assert_eq!(nodes[0]["rpc_address"], agents[new.at].gossip);
     assert!(nodes[1..].iter().all(|node| node["is_leader"] == false), "{listed}");
 }
 

@@ -13,6 +13,7 @@ use tracing::Level;
 
 use super::Driver;
 use crate::agent::error::Failure;
+use crate::agent::messages::DirectCall;
 use crate::core::{Input, LinkEvent, LinkId};
 use crate::store::{Stored, WriterDied, Written};
 use crate::transport::links;
@@ -131,6 +132,15 @@ impl Driver {
     }
 
     pub(super) fn link(&mut self, link: LinkId, event: &links::Event) {
+        match event {
+            links::Event::Frame(_, bytes) if matches!(link, LinkId::Accepted(_)) => {
+                if let Some(call) = DirectCall::read(bytes) {
+                    return self.called(link, call.ok());
+                }
+            }
+            links::Event::Closed => self.calling.retain(|calling| *calling != link),
+            _ => {}
+        }
         let event = match event {
             links::Event::Connected => LinkEvent::Connected,
             links::Event::Refused => LinkEvent::Refused,

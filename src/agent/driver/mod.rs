@@ -15,7 +15,7 @@
 //! - Whoever is answered reads what it did: figures, members and leadership are published before the answer is given.
 //! - The driver does not keep its own agent alive: it holds no handle, and when the last one is gone it ends.
 //!
-//! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles ask
+//! This file owns the task, its state and its loop. `sealing` has the seals of datagrams, `request` has what handles and other agents ask
 //! for, `arrivals` what sockets, links and lookups bring, `workload` the share of a delay that was work, `outputs` what
 //! the core wants done.
 //!
@@ -29,14 +29,15 @@ mod sealing;
 mod tests;
 mod workload;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use self::request::Caller;
 use self::workload::Workload;
 use super::clock::Clock;
 use super::error::{Failure, Stop};
@@ -44,7 +45,7 @@ use super::keys::KeyResponder;
 use super::request::Request;
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
-use crate::core::{Core, Input, Reply, Ticket, Time};
+use crate::core::{Core, Input, LinkId, Reply, Ticket, Time};
 use crate::seal::DatagramSealer;
 use crate::store::StateWriter;
 use crate::transport::links::Links;
@@ -91,9 +92,11 @@ pub(super) struct Driver {
     /// Seeds that the lookup under way has found.
     seeds_found: BTreeSet<String>,
     /// Callers that wait for the core's answer, at most [`MAX_PENDING_COMMANDS`](crate::core::limits::MAX_PENDING_COMMANDS).
-    waiting: BTreeMap<Ticket, oneshot::Sender<Reply>>,
+    waiting: BTreeMap<Ticket, Caller>,
     /// The core's answers since the figures were published last: whoever has its answer finds what it did in the figures.
-    answered: Vec<(oneshot::Sender<Reply>, Reply)>,
+    answered: Vec<(Caller, Reply)>,
+    /// Connections by which other agents call, the one that was used last at the end; at most [`MAX_CALLING`](request::MAX_CALLING).
+    calling: VecDeque<LinkId>,
     last_ticket: Ticket,
     /// Errors since the last datagram.
     errors_in_a_row: usize,
@@ -145,6 +148,7 @@ impl Driver {
             lookup: None,
             waiting: BTreeMap::new(),
             answered: Vec::new(),
+            calling: VecDeque::new(),
             last_ticket: 0,
             errors_in_a_row: 0,
             paused_until: None,

@@ -128,7 +128,7 @@ impl Driver {
             }
             Output::Message(message) if message.topic.is_reserved() => self.parts.key_responder.take(*message),
             Output::Message(message) => {
-                #[cfg(feature = "agent")]
+                #[cfg(any(feature = "sqlite", feature = "postgres"))]
                 if let Some(others) = shared.outbox.look_at(&message, core.me().run, now) {
                     let text = format!(
                         "a broadcast is brought by gossip alone, too many wait to be brought by calls ({others} others before it)"

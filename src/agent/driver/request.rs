@@ -1,16 +1,30 @@
-//! Requests of handles, and the callers that wait for their answers.
+//! Requests of handles, calls of other agents, and the callers that wait for their answers.
 //!
 //! Owns the tickets under which the core answers. Never more callers wait than [`MAX_PENDING_COMMANDS`]; what comes on top
-//! is refused at once.
+//! is refused at once. Of connections by which other agents call at most [`MAX_CALLING`] are kept: the one that was used least
+//! recently makes room, and its caller may open another one.
 //!
 //! Must not know: what a command does.
 
 use tokio::sync::oneshot;
 
 use super::Driver;
+use crate::agent::messages::{DirectAnswer, DirectCall};
 use crate::agent::request::Request;
 use crate::core::limits::MAX_PENDING_COMMANDS;
-use crate::core::{Command, CommandError, Input, Reply, Ticket};
+use crate::core::{Command, CommandError, Input, LinkId, Reply, Ticket};
+
+/// The largest number of connections by which other agents call, beside links: each calls by one.
+pub(super) const MAX_CALLING: usize = 64;
+
+/// Whoever waits for an answer.
+#[derive(Debug)]
+pub(super) enum Caller {
+    /// A handle.
+    Handle(oneshot::Sender<Reply>),
+    /// Another agent, by a connection of its own.
+    Agent(LinkId),
+}
 
 impl Driver {
     /// Passes a request on, under a ticket if it is answered.
@@ -63,23 +77,49 @@ impl Driver {
         }
     }
 
+    /// Takes a broadcast that another agent brings; `None`: a call that cannot be read, after which the connection is of no use.
+    pub(super) fn called(&mut self, link: LinkId, call: Option<DirectCall>) {
+        self.calling.retain(|calling| *calling != link);
+        let Some(call) = call else { return self.parts.links.close(link) };
+        self.calling.push_back(link);
+        if self.calling.len() > MAX_CALLING
+            && let Some(oldest) = self.calling.pop_front()
+        {
+            self.parts.links.close(oldest);
+        }
+        match call.broadcast(self.parts.sealing.cluster(), &self.parts.shared.me) {
+            Ok(direct) => self.ask_for(Caller::Agent(link), |ticket| Command::Deliver { ticket, direct }),
+            Err(refusal) => self.parts.links.send(link, refusal.frame()),
+        }
+    }
+
     fn ask_with_ticket(&mut self, answer: oneshot::Sender<Reply>, command: impl FnOnce(Ticket) -> Command) {
+        self.ask_for(Caller::Handle(answer), command);
+    }
+
+    fn ask_for(&mut self, caller: Caller, command: impl FnOnce(Ticket) -> Command) {
         // A caller that went away needs no answer; the core's comes all the same and finds nobody.
-        self.waiting.retain(|_, waiting| !waiting.is_closed());
+        self.waiting.retain(|_, waiting| !matches!(waiting, Caller::Handle(handle) if handle.is_closed()));
         if self.waiting.len() >= MAX_PENDING_COMMANDS {
-            let _ = answer.send(Reply::Refused(CommandError::Busy));
-            return;
+            return self.give(caller, Reply::Refused(CommandError::Busy));
         }
         self.last_ticket += 1;
-        self.waiting.insert(self.last_ticket, answer);
+        self.waiting.insert(self.last_ticket, caller);
         self.feed(Input::Command(command(self.last_ticket)));
     }
 
     /// Gives the callers the answers that came since this was called last.
     pub(super) fn answer(&mut self) {
-        for (caller, reply) in self.answered.drain(..) {
+        for (caller, reply) in std::mem::take(&mut self.answered) {
+            self.give(caller, reply);
+        }
+    }
+
+    fn give(&self, caller: Caller, reply: Reply) {
+        match caller {
             // A caller that went away meanwhile needs no answer.
-            let _ = caller.send(reply);
+            Caller::Handle(handle) => _ = handle.send(reply),
+            Caller::Agent(link) => self.parts.links.send(link, DirectAnswer::from(reply).frame()),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use futures_util::FutureExt as _;
+use tokio::sync::oneshot;
 
 use super::arrivals::{LATE, MAX_BACKLOG, MAX_BATCH, MAX_ERRORS_IN_A_ROW, NOT_STORED_TOLD_AGAIN_AFTER, up_to_backlog};
 use super::*;

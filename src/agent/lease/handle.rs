@@ -139,10 +139,7 @@ impl Agent {
 
     /// Returns the nodes that the table of the database knows, the holder of this lease first; also nodes that gossip does not reach.
     pub async fn lease_nodes(&self, lease: &LeaseName) -> Result<LeaseNodes, LeaseNodesError> {
-        let leases = self.leases().ok_or(LeaseNodesError::NotLeaseMode)?;
-        let (answer, answered) = oneshot::channel();
-        leases.ask(Ask::Nodes(lease.clone(), answer)).await.map_err(|_| LeaseNodesError::Stopped)?;
-        answered.await.map_err(|_| LeaseNodesError::Stopped)?
+        self.leases().ok_or(LeaseNodesError::NotLeaseMode)?.nodes(lease.clone()).await
     }
 
     pub(crate) async fn confirm_lease(&self, lease: &LeaseName) -> Result<Confirmed, ConfirmError> {

@@ -23,10 +23,12 @@
 //! | who waits for an answer of the task | `waiting` |
 //! | one request after the other to the store | `store_worker` |
 //! | the highest terms, on disk | `terms` |
+//! | broadcasts to nodes that the table lists and the view lacks | `direct/` |
 //! | the public handle of one lease | `handle` |
 //!
 //! Handles and the task share a state ([`lease_state`](super::lease_state)), which knows neither.
 
+mod direct;
 mod handle;
 mod store_worker;
 mod task;
@@ -34,12 +36,10 @@ mod terms;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tracing::Level;
 
 use super::clock::Clock;
 use super::error::{Failure, StartError};
@@ -49,6 +49,7 @@ use super::shared::Shared;
 use crate::config::Config;
 use crate::lease::store::{Store, StoreUrl};
 use crate::lease::{Contender, ContenderInit, LeaseName};
+use crate::transport::sealing::Sealing;
 
 pub use handle::{Lease, LeaseError};
 
@@ -64,7 +65,7 @@ pub(super) async fn start(
     clock: Clock,
     shared: &Arc<Shared>,
     driver: mpsc::WeakSender<Request>,
-    advertised: SocketAddr,
+    sealing: Sealing,
     seed: [u8; 32],
     floor: u64,
 ) -> Result<(), StartError> {
@@ -75,17 +76,8 @@ pub(super) async fn start(
     let options = lease.options(config.cluster.as_str(), config.leadership.timing)?;
     let store = Store::new(&url, options)?;
     let terms = terms::open(config.data_dir.as_deref(), config.cluster.as_str(), &shared.journal).await?;
-    let rpc_address = lease.rpc_address.and_then(|bound| reachable(bound, advertised));
-    if let (Some(bound), None) = (lease.rpc_address, rpc_address) {
-        let text = format!(
-            "calls come in at {bound}, which only this machine reaches: nodes that gossip does not reach cannot bring it their \
-             broadcasts; serve HTTP on another address (http.bind) if they should"
-        );
-        shared.journal.say(Level::INFO, text);
-    }
     let init = ContenderInit {
         node: config.name.clone(),
-        rpc_address,
         timing,
         leases: lease.leases.clone(),
         terms: terms.known.clone(),
@@ -109,9 +101,12 @@ pub(super) async fn start(
         driver,
         terms,
         node: config.name.clone(),
-        rpc_address,
+        rpc_address: lease.rpc_address,
         timing,
     });
+    let (cluster, keepalive) = (config.cluster.clone(), config.settings.link_keepalive);
+    let caller = direct::Caller { shared: Arc::clone(shared), cluster, sealing, keepalive };
+    tokio::spawn(direct::run(caller, Arc::clone(&leases), timing.liveness_window));
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         if let Err(died) = tokio::spawn(task.run()).await {
@@ -121,37 +116,4 @@ pub(super) async fn start(
         leases.close();
     });
     Ok(())
-}
-
-/// The address at which others reach what is bound there: an unspecified address stands for the one that is advertised. `None`: a loopback
-/// address of a node that advertises another one, where each machine would call itself.
-fn reachable(bound: SocketAddr, advertised: SocketAddr) -> Option<SocketAddr> {
-    if bound.ip().is_unspecified() {
-        return Some(SocketAddr::new(advertised.ip(), bound.port()));
-    }
-    let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-    (!is_local(bound) || is_local(advertised)).then_some(bound)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_recorded_address_is_one_that_others_reach() {
-        for (bound, advertised, recorded) in [
-            ("0.0.0.0:7118", "10.0.0.1:7117", Some("10.0.0.1:7118")),
-            ("[::]:7118", "10.0.0.1:7117", Some("10.0.0.1:7118")),
-            ("[::]:7118", "[fd00::1]:7117", Some("[fd00::1]:7118")),
-            ("0.0.0.0:7118", "127.0.0.1:7117", Some("127.0.0.1:7118")),
-            ("10.0.0.2:7118", "10.0.0.1:7117", Some("10.0.0.2:7118")),
-            ("127.0.0.1:7118", "127.0.0.1:7117", Some("127.0.0.1:7118")),
-            ("127.0.0.1:7118", "10.0.0.1:7117", None),
-            ("[::1]:7118", "10.0.0.1:7117", None),
-            ("[::ffff:127.0.0.1]:7118", "10.0.0.1:7117", None),
-        ] {
-            let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
-            assert_eq!(reachable(address(bound), address(advertised)), recorded.map(address), "{bound} {advertised}");
-        }
-    }
 }

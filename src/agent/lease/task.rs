@@ -57,6 +57,7 @@ pub(super) struct Parts {
     pub(super) driver: mpsc::WeakSender<Request>,
     pub(super) terms: Terms,
     pub(super) node: NodeId,
+    /// The address that this node's row says; `None`: the one that it advertises.
     pub(super) rpc_address: Option<SocketAddr>,
     pub(super) timing: ContenderTiming,
 }
@@ -156,8 +157,9 @@ impl Task {
         self.carry_out();
         self.close_publishers(now);
         if self.flight.is_none()
-            && let Some(round) = self.parts.contender.begin(now)
+            && let Some(mut round) = self.parts.contender.begin(now)
         {
+            round.rpc_address = self.rpc_address();
             self.carry_out();
             self.flight = Some((round.clone(), now));
             // There is room: nothing else is under way.
@@ -168,6 +170,12 @@ impl Task {
             self.waiting.look(now, &claims);
         }
         self.sweep();
+    }
+
+    /// Returns the address for this node's row.
+    fn rpc_address(&self) -> Option<SocketAddr> {
+        let me = || self.parts.shared.directory().member(&self.parts.node);
+        self.parts.rpc_address.or_else(|| me().map(|me| me.address))
     }
 
     /// Has old rows deleted from time to time, by whoever leads.
@@ -307,10 +315,10 @@ impl Task {
     }
 
     fn list_nodes(&mut self, lease: LeaseName, answer: oneshot::Sender<Result<LeaseNodes, LeaseNodesError>>) {
-        let Parts { node, rpc_address, timing, worker, .. } = &self.parts;
+        let Parts { node, timing, worker, .. } = &self.parts;
         let look = Round {
             node: node.clone(),
-            rpc_address: *rpc_address,
+            rpc_address: self.rpc_address(),
             lease_duration: timing.lease_duration,
             steps: vec![Step { lease: lease.clone(), request: StepRequest::Watch }],
         };

@@ -266,6 +266,13 @@ impl Leases {
     }
 
     /// The sender of asks, for what tells the task of an end.
+    /// Lists the nodes that the table knows, and who of them holds this lease.
+    pub(crate) async fn nodes(&self, lease: LeaseName) -> Result<LeaseNodes, LeaseNodesError> {
+        let (answer, answered) = oneshot::channel();
+        self.ask(Ask::Nodes(lease, answer)).await.map_err(|_| LeaseNodesError::Stopped)?;
+        answered.await.map_err(|_| LeaseNodesError::Stopped)?
+    }
+
     pub(crate) fn asker(&self) -> mpsc::Sender<Ask> {
         self.asks.clone()
     }

@@ -27,7 +27,7 @@ pub struct LeaseNodes {
 pub struct LeaseNode {
     /// Its name.
     pub node: NodeId,
-    /// The address at which calls reach it, if it says so.
+    /// The address at which it takes links, by which broadcasts reach it, if it says so.
     pub rpc_address: Option<SocketAddr>,
     /// True if the node was heard from within the liveness window.
     pub is_active: bool,

@@ -1,22 +1,14 @@
 //! The part of the handle that is about messages.
 
 use std::collections::BTreeSet;
-#[cfg(feature = "agent")]
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-#[cfg(feature = "agent")]
-use tokio::sync::mpsc;
 
 use super::inbox::{Inbox, Messages};
-#[cfg(feature = "agent")]
-use super::{Outbox, Said};
 use crate::agent::Agent;
 use crate::agent::request::{Request, Say};
 use crate::core::{CommandError, InvalidTopic, MessageId, NodeId, Payload, Reply, TooLarge, Topic};
-#[cfg(feature = "agent")]
-use crate::core::{OutOfBandBroadcast, Time};
 
 /// The outcome of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +60,7 @@ impl Agent {
     /// partition keeps away for longer than ten seconds stays away, so it is a hint to act at once, not a log. Payloads of up
     /// to 736 bytes go in datagrams, larger ones (64 KiB at most) over TCP.
     ///
-    /// With leases in a database, nodes that its table lists as active and that this node's view lacks are called directly, where
-    /// `http::deliver_directly` runs (the binary runs it).
+    /// With leases in a database, nodes that its table lists as active and that this node's view lacks are called directly.
     ///
     /// ```
     /// use headcount::{Agent, Config, Profile};
@@ -193,34 +184,6 @@ impl Agent {
     /// ([`Info::messages_undecodable`](crate::agent::Info::messages_undecodable)) and logged.
     pub fn messages<T: DeserializeOwned>(&self, topic: &str) -> Result<Messages<T>, InvalidTopic> {
         self.listen([topic]).map(|inbox| Messages::new(inbox, self.inner.shared.journal.clone()))
-    }
-
-    /// Gives this node's programs a broadcast that another agent brought by a call; says whether it came first by that.
-    #[cfg(feature = "agent")]
-    pub(crate) async fn deliver(&self, direct: OutOfBandBroadcast) -> Result<bool, MessageError> {
-        match self.say(Say::Deliver(direct)).await? {
-            Reply::Taken { is_new } => Ok(is_new),
-            _ => Err(MessageError::Stopped),
-        }
-    }
-
-    /// This node's own broadcasts from now on, for nodes that its view lacks and the table of a database lists. `None` where
-    /// there is no table, or if somebody has them already.
-    #[cfg(feature = "agent")]
-    pub(crate) fn own_broadcasts(&self) -> Option<mpsc::Receiver<Said>> {
-        self.leases().and_then(|_| self.inner.shared.outbox.open())
-    }
-
-    /// The queue of messages on their way out, which counts the calls with them.
-    #[cfg(feature = "agent")]
-    pub(crate) fn outbox(&self) -> Arc<Outbox> {
-        Arc::clone(&self.inner.shared.outbox)
-    }
-
-    /// The time since then by the agent's clock.
-    #[cfg(feature = "agent")]
-    pub(crate) fn time_since(&self, then: Time) -> Duration {
-        self.inner.shared.clock.now().since(then)
     }
 
     pub(crate) async fn say(&self, what: Say) -> Result<Reply, MessageError> {

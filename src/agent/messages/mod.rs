@@ -3,7 +3,7 @@
 //! ```text
 //! driver ──Delivery──▶ listeners ──▶ Inbox (raw) ──▶ Messages<T> (decoded)
 //! handle ──Say──▶ driver ──▶ core
-//! driver ──own broadcasts──▶ outbox ──▶ whoever calls nodes that the view lacks
+//! driver ──own broadcasts──▶ outbox ──▶ whoever calls nodes that the view lacks ──direct calls──▶ their drivers
 //! ```
 //!
 //! Invariants:
@@ -19,25 +19,27 @@
 //! | a listener's end; one message there | `inbox`, `message` |
 //! | a queue for each listener | `listeners` |
 //! | requests answered by a handler | `serve` |
-//! | this node's own broadcasts | `outbox` |
+//! | this node's own broadcasts; one that is brought to a node | `outbox`, `direct_call` |
 
+mod direct_call;
 mod handle;
 mod inbox;
 mod listeners;
 mod message;
-#[cfg(feature = "agent")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod outbox;
 mod serve;
 
+pub(super) use direct_call::{DirectAnswer, DirectCall};
 pub use handle::{Broadcasted, MessageError};
 pub use inbox::{Inbox, Messages, Received};
 pub(super) use listeners::Listeners;
 pub use listeners::{MAX_ALL_WAITING_BYTES, MAX_WAITING_BYTES, MAX_WAITING_MESSAGES};
 pub use message::{Message, ReceiveError};
-#[cfg(feature = "agent")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use outbox::DirectFigures;
-#[cfg(all(test, feature = "agent"))]
-pub(crate) use outbox::test_said;
-#[cfg(feature = "agent")]
-pub(crate) use outbox::{FULL_PAUSE, LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
+#[cfg(all(test, any(feature = "sqlite", feature = "postgres")))]
+pub(super) use outbox::test_said;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) use outbox::{FULL_PAUSE, LEAST_WEIGHT, MAX_SAID_BYTES, Outbox, Said};
 pub use serve::{MAX_SERVED, Serving};

@@ -20,7 +20,7 @@ use crate::descriptors;
 use crate::http::{self, HttpSettings, Tokens};
 
 /// Reads the tokens in the files that the configuration names.
-pub(super) fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
+fn tokens(config: &HttpConfig) -> Result<Tokens, Failure> {
     let read = |path: &Option<PathBuf>| path.as_deref().map(read_token).transpose();
     Ok(Tokens::new(read(&config.token_file)?, read(&config.read_token_file)?))
 }

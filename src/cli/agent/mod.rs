@@ -28,7 +28,6 @@ use tracing::level_filters::LevelFilter;
 use self::announcement::Announcement;
 use self::flags::{load, refused};
 pub(super) use self::listener::HttpListener;
-use self::listener::tokens;
 use self::reload::Running;
 use super::args::{AgentArgs, Format, ShowArgs};
 use super::commands::json_line;
@@ -132,8 +131,7 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
         door.settings.per_member_metrics = config.metrics.per_member;
         door.settings.handlers = board.clone();
     }
-    let mut config = config.config.clone();
-    config.leadership.lease.rpc_address = door.as_ref().map(|door| door.address);
+    let config = config.config.clone();
     let Some(agent) = start(config, signals).await? else { return Ok(Exit::DONE) };
     if let Some(Err(failure)) = door.as_mut().map(|door| door.fit(&agent)) {
         agent.leave().await;
@@ -152,12 +150,7 @@ async fn live(mut running: Running<'_>, signals: &mut Signals, out: &mut impl Wr
     supervisor.ready();
     let _status = AbortOnDropHandle::new(tokio::spawn(show_status(supervisor.clone(), agent.clone())));
     let stopping = CancellationToken::new();
-    // Also by a node that serves no HTTP itself.
-    running.tokens = match &door {
-        Some(door) => door.settings.tokens.clone(),
-        None => tokens(&running.loaded.agent.http)?,
-    };
-    tokio::spawn(http::deliver_directly(agent.clone(), running.tokens.clone(), stopping.clone()));
+    running.tokens = door.as_ref().map(|door| door.settings.tokens.clone()).unwrap_or_default();
     let mut serving = door.map(|door| tokio::spawn(door.serve(agent.clone(), stopping.clone())));
     let span = crate::journal::span(&agent.config().name);
     let stop = loop {

@@ -40,8 +40,8 @@ pub enum DeliveryKind {
 pub struct OutOfBandBroadcast {
     /// The identity of the broadcast.
     pub id: MessageId,
-    /// The name of the node that said it; `None` if the caller does not tell.
-    pub from: Option<NodeId>,
+    /// The name of the node that said it.
+    pub from: NodeId,
     /// The time since it was said.
     pub age: Duration,
     /// The topic.

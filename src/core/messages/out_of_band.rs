@@ -19,7 +19,6 @@ use crate::counters::DropReason;
 use crate::envelope::MessageId;
 use crate::io::{CommandError, Delivery, DeliveryKind, OutOfBandBroadcast, Reply, Ticket};
 use crate::limits::{BROADCAST_LIFE, ORIGIN_MEMORY};
-use crate::member::NodeId;
 use crate::packet::Outbox;
 use crate::timers::Timer;
 use crate::view::View;
@@ -47,7 +46,16 @@ impl Messages {
             drop_copy(out.cx, DropReason::Malformed);
             return Err(CommandError::NoBroadcast { id });
         }
-        let from = origin_of(out.view, id, from).inspect_err(|_| drop_copy(out.cx, DropReason::Claimed))?;
+        // The view knows best whose run it is, and an origin that is not in the view is called what the caller says.
+        let known = out.view.slot_of_run(id.run);
+        let is_right = match known {
+            Some(slot) => out.view.record(slot).id == from,
+            None => out.view.record(View::ME).id != from,
+        };
+        if !is_right {
+            drop_copy(out.cx, DropReason::Claimed);
+            return Err(CommandError::OtherOrigin { id, node: from });
+        }
         if id.run == out.cx.run || age > BROADCAST_LIFE || !self.cache.is_new(id.run, id.number()) {
             out.cx.counters.messages.duplicate += 1;
             return Ok(false);
@@ -71,20 +79,4 @@ impl Messages {
         }
         Ok(true)
     }
-}
-
-/// Returns the name of a message's origin. The view knows best; an origin that is not in the view is called what
-/// the caller says, or by its run if the caller says nothing. Fails if the caller's name contradicts the view, or
-/// is this node's own.
-fn origin_of(view: &View, id: MessageId, said: Option<NodeId>) -> Result<NodeId, CommandError> {
-    let known = view.slot_of_run(id.run).map(|slot| view.record(slot).id.clone());
-    let is_wrong = |said: &NodeId| match &known {
-        Some(known) => known != said,
-        None => *said == view.record(View::ME).id,
-    };
-    if let Some(said) = said.as_ref().filter(|said| is_wrong(said)) {
-        return Err(CommandError::OtherOrigin { id, node: said.clone() });
-    }
-    let unnamed = || NodeId::new(&id.run.to_string()).expect("hex digits are of the alphabet");
-    Ok(known.or(said).unwrap_or_else(unnamed))
 }

@@ -229,9 +229,11 @@ fn what_is_said_in_the_first_millisecond_of_a_newcomer_reaches_it_over_any_hop()
 #[test]
 fn of_a_broadcast_out_of_band_and_its_copy_in_a_packet_the_first_is_delivered() {
     let (mut lent, mut messages) = Lent::new();
+    let from = lent.view.record(N2).id.clone();
     let out_of_band = |number| {
         let id = MessageId::broadcast(Run(102), number);
-        let direct = OutOfBandBroadcast { id, from: None, age: Duration::ZERO, topic: topic(), payload: payload(1) };
+        let from = from.clone();
+        let direct = OutOfBandBroadcast { id, from, age: Duration::ZERO, topic: topic(), payload: payload(1) };
         Command::Deliver { ticket: 1, direct }
     };
     let packet = |number| Broadcast { run: Run(102), number, age_ms: 0, topic: topic(), payload: payload(1) };

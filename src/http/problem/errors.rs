@@ -65,7 +65,7 @@ impl From<AgentError> for Refusal {
             AgentError::NotBelieved { .. } => {
                 Self::new(StatusCode::CONFLICT, "not-believed", "The leader does not believe this node yet", detail)
             }
-            AgentError::NoSuccessor | AgentError::Refused(CommandError::NoBroadcast { .. }) => Self::value(detail),
+            AgentError::NoSuccessor => Self::value(detail),
             AgentError::TooManyAddresses { .. }
             | AgentError::Refused(CommandError::Unreachable { .. } | CommandError::NotReached { .. }) => {
                 Self::value(detail)
@@ -84,9 +84,6 @@ impl From<AgentError> for Refusal {
                 Self::new(StatusCode::GATEWAY_TIMEOUT, "no-answer", "No answer in time", detail)
             }
             AgentError::Refused(CommandError::NoSuchRequest { id }) => Self::no_such_request(&id.to_string()),
-            AgentError::Refused(CommandError::OtherOrigin { .. }) => {
-                Self::new(StatusCode::CONFLICT, "other-origin", "Another node's message", detail)
-            }
             AgentError::Refused(CommandError::NoRoomToDrain) => {
                 Self::new(StatusCode::CONFLICT, "no-room", "No room to say that it drains", detail)
             }

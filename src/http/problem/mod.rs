@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use super::limits::{MAX_BODY_BYTES, MAX_DELIVERY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES};
+use super::limits::{MAX_BODY_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES};
 use crate::agent::{LeaderAddress, LeaseNodesError};
 use crate::config::LeadershipMode;
 use crate::core::NodeId;
@@ -238,15 +238,9 @@ impl Refusal {
         .hint("try again soon")
     }
 
-    /// A call that was meant for another node, or for a node of another cluster.
-    pub(super) fn not_me(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "not-me", "Meant for another node", detail)
-            .hint("whoever recorded this address is gone, and this node has it now")
-    }
-
     pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
-            .hint(format!("a body has at most {MAX_BODY_BYTES} bytes, that of POST /v1/deliver {MAX_DELIVERY_BYTES}"))
+            .hint(format!("a body has at most {MAX_BODY_BYTES} bytes"))
     }
 
     /// A path, with its query, that is longer than any call's.

@@ -242,14 +242,6 @@ pub(crate) static CALLS: &[Call] = &[
         refusals: &[404, 409, 503, 504],
         ..call("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic=")
     },
-    Call {
-        more: "Agents whose view lacks this node bring their broadcasts so, where a table of leases lists it. The body has at most \
-            88 KiB.",
-        body: Some(Taken::Json("Deliver", r#"{"id":"0123456789abcdef-2","topic":"news","payload":""}"#)),
-        answers: &[accepted(Content::Json("Delivered"), "it was given to the programs of this node, now or before")],
-        refusals: &[409, 415, 422, 503],
-        ..call("POST", "/v1/deliver", "a broadcast of another agent, past all gossip")
-    },
     Call { answers: &[ok(Content::Json("Info"), "this node")], ..call("GET", "/v1/info", "this node") },
     Call {
         more: "Members that may be given work, do not drain, and advertise an `api_address` with a host and a port, in the form that Prometheus' \

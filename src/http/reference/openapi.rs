@@ -72,7 +72,7 @@ fn tag(path: &str) -> &'static str {
         "members" | "events" => "members",
         "leader" | "lease" | "view" | "voters" | "recover" => "leadership",
         "keys" => "keys",
-        "broadcast" | "send" | "request" | "reply" | "deliver" => "messages",
+        "broadcast" | "send" | "request" | "reply" => "messages",
         "metrics" | "targets" | "healthz" | "readyz" | "leaderz" => "monitoring",
         "" | "dashboard" | "openapi.json" => "pages",
         _ => "node",
@@ -240,10 +240,10 @@ fn schemas() -> Map<String, Value> {
     }
     add!(written: shapes::Member, shapes::Removed, shapes::Event, shapes::Snapshot, shapes::Lagged, shapes::Missed);
     add!(written: shapes::Message, shapes::JoinResults, shapes::Leader, shapes::LeaseNodes, shapes::LedWork, shapes::View);
-    add!(written: shapes::Voters, shapes::Sent, shapes::Delivered, shapes::Info, shapes::TargetGroup, shapes::Problem, shapes::Drained);
+    add!(written: shapes::Voters, shapes::Sent, shapes::Info, shapes::TargetGroup, shapes::Problem, shapes::Drained);
     add!(written: shapes::Keys);
     let mut read = settings().for_deserialize().into_generator();
-    add!(read: shapes::JoinRequest, shapes::SetTags, shapes::Resign, shapes::AddVoter, shapes::Recover, shapes::Deliver);
+    add!(read: shapes::JoinRequest, shapes::SetTags, shapes::Resign, shapes::AddVoter, shapes::Recover);
     add!(read: shapes::AddKey);
     let taken = |generator: &mut SchemaGenerator, is_read: bool| generator.take_definitions(!is_read);
     let mut all = taken(&mut written, false);
@@ -363,6 +363,6 @@ mod tests {
             assert!(required("Member").contains(&key.into()), "{key}");
         }
         assert!(required("Info").contains(&"leases".into()));
-        assert!(!required("Event").contains(&"reason".into()) && !required("Deliver").contains(&"node".into()));
+        assert!(!required("Event").contains(&"reason".into()));
     }
 }

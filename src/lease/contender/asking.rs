@@ -49,12 +49,7 @@ impl<R: Rules> Contender<R> {
             steps.push(Step { lease, request });
         }
         self.flight = Some(flight);
-        Some(Round {
-            node: self.node.clone(),
-            rpc_address: self.rpc_address,
-            lease_duration: self.timing.lease_duration,
-            steps,
-        })
+        Some(Round { node: self.node.clone(), rpc_address: None, lease_duration: self.timing.lease_duration, steps })
     }
 
     pub(super) fn next_round(&self) -> Time {

@@ -3,7 +3,6 @@
 //! The inputs are the methods of [`Contender`](super::Contender).
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use super::alarm::ContenderAlarm;
 use super::timing::ContenderTiming;
@@ -16,8 +15,6 @@ use headcount_core::{LeadershipState, NodeId, Time};
 pub struct ContenderInit {
     /// This node's name.
     pub node: NodeId,
-    /// The address at which other agents' calls reach it, kept in its liveness row.
-    pub rpc_address: Option<SocketAddr>,
     /// The timing of leases, checked.
     pub timing: ContenderTiming,
     /// The leases to contend for; more can be added.

@@ -62,7 +62,6 @@ pub mod flaw;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 
 pub use alarm::ContenderAlarm;
 pub use drawn::MAX_DRAWN;
@@ -101,7 +100,6 @@ enum Stopping {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contender<R: Rules = Sound> {
     node: NodeId,
-    rpc_address: Option<SocketAddr>,
     timing: ContenderTiming,
     rng: ContenderRng,
     contests: BTreeMap<LeaseName, Contest<R>>,
@@ -141,11 +139,10 @@ impl<R: Rules> Contender<R> {
     /// # Panics
     /// As [`new`](Contender::new) does.
     pub fn by_rules(rules: R, init: ContenderInit, now: Time) -> Self {
-        let ContenderInit { node, rpc_address, timing, leases, terms, floors, seed } = init;
+        let ContenderInit { node, timing, leases, terms, floors, seed } = init;
         timing.check().expect("the timing is checked before the machine is born");
         let mut contender = Self {
             node,
-            rpc_address,
             timing,
             rng: ContenderRng::new(seed),
             contests: BTreeMap::new(),

@@ -33,7 +33,7 @@ use headcount_core::NodeId;
 pub struct Round {
     /// The asking node. Its liveness row is written in every round.
     pub node: NodeId,
-    /// The address at which other agents' calls reach it, kept in its liveness row.
+    /// The address at which it takes links, kept in its liveness row: whoever carries the round to the database says it.
     pub rpc_address: Option<SocketAddr>,
     /// The length of the leases that this round acquires or renews, from the database's time of the round.
     pub lease_duration: Duration,
@@ -174,7 +174,7 @@ impl Holder {
 pub struct NodeRow {
     /// The name of the node.
     pub node: NodeId,
-    /// The address at which calls reach it.
+    /// The address at which it takes links.
     pub rpc_address: Option<SocketAddr>,
     /// The time since its last round, by the database's clock.
     pub age: Duration,

@@ -156,15 +156,8 @@ impl World {
         }
         let LeaseOptions { timing, leases: names, .. } = leases.options.clone();
         let terms = leases.places[node].disk.clone();
-        let init = ContenderInit {
-            node: id,
-            rpc_address: None,
-            timing,
-            leases: names,
-            terms: terms.clone(),
-            floors: BTreeMap::new(),
-            seed,
-        };
+        let init =
+            ContenderInit { node: id, timing, leases: names, terms: terms.clone(), floors: BTreeMap::new(), seed };
         let local = clock.local(self.now);
         let mut contender = Contender::by_rules(Rules::default(), init, local);
         self.intercept.contender_starts(node, &mut contender);

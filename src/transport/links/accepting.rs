@@ -55,7 +55,7 @@ impl Listener {
 
     /// Returns the address that it is bound to.
     #[cfg(test)]
-    pub(super) fn local_address(&self) -> SocketAddr {
+    pub(crate) fn local_address(&self) -> SocketAddr {
         self.0.local_addr().expect("bound")
     }
 

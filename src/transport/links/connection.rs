@@ -115,7 +115,7 @@ impl Connection {
     }
 
     /// Greets the acceptor and waits for its answer, if frames are sealed; returns false if the connection is of no use.
-    async fn greet(&mut self) -> bool {
+    pub(super) async fn greet(&mut self) -> bool {
         let policy = self.sealing.policy();
         let Some(ring) = policy.ring().filter(|_| policy.mode().seals()) else {
             self.sealer.stay_clear();
@@ -128,6 +128,11 @@ impl Connection {
         }
         // The answer to a greeting holds no packet.
         matches!(self.step().await, Some(None))
+    }
+
+    /// Returns the reason why the other end does not take what was sent first, if it said one.
+    pub(super) fn unopened(&self) -> Option<Unopened> {
+        self.unopened
     }
 
     /// Returns the event of its end.
@@ -192,7 +197,7 @@ impl Connection {
     }
 
     /// Opens a frame of an end that has greeted, or need not; `None` if it is refused.
-    fn open(&mut self, frame: BytesMut) -> Option<BytesMut> {
+    pub(super) fn open(&mut self, frame: BytesMut) -> Option<BytesMut> {
         match self.take(&frame)? {
             LinkStep::Clear => Some(frame),
             LinkStep::Frame(packet) => Some(BytesMut::from(&packet[..])),
@@ -224,7 +229,7 @@ impl Connection {
 
     /// Takes a frame to be sent, which [`Connection::turn`] does; returns false if that is not possible any more, or not
     /// allowed.
-    async fn begin(&mut self, frame: Bytes) -> bool {
+    pub(super) async fn begin(&mut self, frame: Bytes) -> bool {
         // The mode may have changed since this frame was waited for.
         if !self.is_allowed() {
             return false;
@@ -244,7 +249,7 @@ impl Connection {
 
     /// Goes on sending the frame that was begun, if one has to be sent until `deadline`, and waits for the other end's next
     /// one; `None` at the end. Cancel safe.
-    async fn turn(&mut self, deadline: Option<Instant>) -> Option<Turn> {
+    pub(super) async fn turn(&mut self, deadline: Option<Instant>) -> Option<Turn> {
         let turn = poll_fn(|context| {
             if let Some(deadline) = deadline {
                 match SinkExt::<Bytes>::poll_flush_unpin(&mut self.framed, context) {
@@ -271,7 +276,7 @@ impl Connection {
 
 /// The next thing that happens on a connection.
 #[derive(Debug)]
-enum Turn {
+pub(super) enum Turn {
     /// The frame that was begun is sent.
     Sent,
     /// A frame came, still as it travels.

@@ -29,11 +29,14 @@
 //! | all links, as the driver sees them | here |
 //! | connections that others open | `accepting` |
 //! | one connection, from its greeting to its end | `connection` |
+//! | a connection that is no link: frames, each answered by one | `exchange` |
 //! | accepted connections that have said nothing | `silent` |
 //! | what waits between connections and the driver | `queues` |
 
 mod accepting;
 mod connection;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod exchange;
 mod queues;
 mod silent;
 #[cfg(test)]
@@ -60,6 +63,8 @@ pub(crate) use self::accepting::Listener;
 #[cfg(test)]
 use self::connection::GREETING_TIMEOUT;
 use self::connection::connect;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use self::exchange::Exchange;
 use self::queues::{Announced, Announcer, MAX_SENT_BYTES, Outgoing};
 #[cfg(test)]
 use self::queues::{MAX_LINK_BYTES, MAX_QUEUED_EVENTS, MAX_QUEUED_FRAMES};

@@ -45,8 +45,7 @@ impl Bench {
         let timing = ContenderTiming::of_lease(LEASE);
         let (node, leases) = (name("me"), vec![lease.clone()]);
         let floors = BTreeMap::new();
-        let init =
-            ContenderInit { node, rpc_address: None, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
+        let init = ContenderInit { node, timing, leases, terms: terms.clone(), floors, seed: [7; 32] };
         let (leases, receivers) = Leases::open(Arc::clone(&shared.publisher), clock, &[lease], terms);
         let (worker, ends) = store_worker::open();
         let (driver, told) = mpsc::channel(64);

@@ -28,7 +28,6 @@ impl Apart {
         let node = |at: usize| {
             let init = ContenderInit {
                 node: name(at),
-                rpc_address: None,
                 timing: usual(),
                 leases: vec![LeaseName::default()],
                 terms: std::collections::BTreeMap::new(),

@@ -42,7 +42,6 @@ pub(super) fn alone(timing: ContenderTiming) -> Contender {
 pub(super) fn alone_above(timing: ContenderTiming, floor: u64) -> Contender {
     let init = ContenderInit {
         node: name(0),
-        rpc_address: None,
         timing,
         leases: vec![LeaseName::default()],
         terms: std::collections::BTreeMap::new(),

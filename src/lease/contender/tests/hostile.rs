@@ -15,7 +15,6 @@ const LEASE: Duration = Duration::from_secs(15);
 fn contender(leases: usize) -> Contender {
     let init = ContenderInit {
         node: name(0),
-        rpc_address: None,
         timing: ContenderTiming::of_lease(LEASE),
         leases: (0..leases).map(|lease| LeaseName::new(&format!("lease-{lease}")).expect("a name")).collect(),
         terms: BTreeMap::new(),

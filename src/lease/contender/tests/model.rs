@@ -123,7 +123,6 @@ struct Rules {
 fn born(node: usize, init: u8, now: Time, flaw: Option<Flaw>) -> Contender {
     let init = ContenderInit {
         node: name(node),
-        rpc_address: None,
         timing: ContenderTiming::of_lease(LEASE),
         leases: vec![LeaseName::default()],
         terms: BTreeMap::new(),

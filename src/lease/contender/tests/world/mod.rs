@@ -233,7 +233,6 @@ impl World {
         node.knew = node.disk.iter().map(|(lease, term)| (lease.clone(), *term)).collect();
         let init = ContenderInit {
             node: node.name.clone(),
-            rpc_address: None,
             timing: node.timing,
             leases,
             terms: node.disk.clone(),

@@ -9,10 +9,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+use tracing::Level;
 
 use super::ROSTER_AGE;
-use crate::agent::{Agent, LeaseNodes};
+use crate::agent::lease_state::{LeaseNodes, Leases};
 use crate::core::NodeId;
+use crate::journal::Journal;
 use crate::lease::LeaseName;
 use crate::trouble::Trouble;
 
@@ -32,8 +34,6 @@ struct Listed {
 pub(super) struct Roster {
     window: Duration,
     listed: Vec<Listed>,
-    /// Active nodes that have recorded no address.
-    without_address: Vec<NodeId>,
     asked_at: Option<Instant>,
     /// True if the table could be read when it was asked last.
     was_read: bool,
@@ -43,16 +43,11 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub(super) fn new(agent: &Agent) -> Self {
-        let leadership = &agent.config().leadership;
-        Self::with_window(leadership.lease.timing(leadership.timing).liveness_window)
-    }
-
-    fn with_window(window: Duration) -> Self {
+    /// Returns a roster that was never read, of nodes that are active for this time after a heartbeat.
+    pub(super) fn new(window: Duration) -> Self {
         Self {
             window,
             listed: Vec::new(),
-            without_address: Vec::new(),
             asked_at: None,
             was_read: false,
             is_known: false,
@@ -61,14 +56,14 @@ impl Roster {
     }
 
     /// Nodes that are active now and have recorded an address, as far as is known.
-    pub(super) async fn active(&mut self, agent: &Agent) -> Vec<(NodeId, SocketAddr)> {
+    pub(super) async fn active(&mut self, leases: &Leases, journal: &Journal) -> Vec<(NodeId, SocketAddr)> {
         if self.is_due() {
             let asked_at = Instant::now();
             self.was_read = false;
-            match timeout(LIST_TIMEOUT, agent.lease_nodes(&LeaseName::default())).await {
+            match timeout(LIST_TIMEOUT, leases.nodes(LeaseName::default())).await {
                 Ok(Ok(nodes)) => self.read(asked_at, nodes),
-                Ok(Err(error)) => self.tell(&error),
-                Err(_) => self.tell(&"the database did not answer in time"),
+                Ok(Err(error)) => self.tell(journal, &error),
+                Err(_) => self.tell(journal, &"the database did not answer in time"),
             }
             // Also after an error: a database in trouble is not asked for each message.
             self.asked_at = Some(Instant::now());
@@ -83,14 +78,12 @@ impl Roster {
     fn read(&mut self, asked_at: Instant, nodes: LeaseNodes) {
         (self.was_read, self.is_known) = (true, true);
         let _ = self.trouble.end();
-        (self.listed, self.without_address) = Default::default();
-        for row in nodes.nodes {
-            let Some(left) = self.window.checked_sub(row.heartbeat_age) else { continue };
-            match row.rpc_address {
-                Some(address) => self.listed.push(Listed { node: row.node, address, until: asked_at + left }),
-                None => self.without_address.push(row.node),
-            }
-        }
+        // A row without an address is no agent's.
+        let listed = nodes.nodes.into_iter().filter_map(|row| {
+            let until = asked_at + self.window.checked_sub(row.heartbeat_age)?;
+            Some(Listed { node: row.node, address: row.rpc_address?, until })
+        });
+        self.listed = listed.collect();
     }
 
     /// Returns nodes that were listed as active and are not called any more, since the table cannot be read: they may be
@@ -105,16 +98,11 @@ impl Roster {
         self.is_known
     }
 
-    /// Returns active nodes that have recorded no address, as the table listed them last.
-    pub(super) fn without_address(&self) -> &[NodeId] {
-        &self.without_address
-    }
-
-    fn tell(&mut self, why: &dyn std::fmt::Display) {
+    fn tell(&mut self, journal: &Journal, why: &dyn std::fmt::Display) {
         if self.trouble.begins() {
-            tracing::warn!(
-                "broadcasts reach only nodes that gossip reaches: the table of leases cannot be read: {why}"
-            );
+            let text =
+                format!("broadcasts reach only nodes that gossip reaches: the table of leases cannot be read: {why}");
+            journal.say(Level::WARN, text);
         }
     }
 
@@ -146,8 +134,12 @@ impl Roster {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::agent::LeaseNode;
+    use crate::agent::clock::Clock;
+    use crate::agent::leadership::LeadershipPublisher;
+    use crate::agent::lease_state::LeaseNode;
 
     fn name(text: &str) -> NodeId {
         NodeId::new(text).expect("a name")
@@ -160,13 +152,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_active_and_has_an_address_counts_until_its_heartbeat_is_too_old() {
-        let mut roster = Roster::with_window(Duration::from_secs(10));
+        let mut roster = Roster::new(Duration::from_secs(10));
         assert!(roster.is_due());
         let rows = vec![row("a", 2, Some(1)), row("b", 11, Some(2)), row("c", 2, None), row("d", 10, Some(4))];
         roster.read(Instant::now(), LeaseNodes::for_tests(rows));
         let names = |roster: &Roster| roster.now().into_iter().map(|(node, _)| node).collect::<Vec<_>>();
         assert_eq!(names(&roster), [name("a"), name("d")]);
-        assert_eq!(roster.without_address(), [name("c")], "it cannot be called, which is told");
         tokio::time::advance(Duration::from_secs(8)).await;
         assert_eq!(names(&roster), [name("a")], "nobody could ask again");
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -175,7 +166,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_was_active_counts_until_the_table_is_asked_again_though_its_heartbeat_grows_old() {
-        let mut roster = Roster::with_window(Duration::from_secs(2));
+        let mut roster = Roster::new(Duration::from_secs(2));
         roster.read(Instant::now(), LeaseNodes::for_tests(vec![row("a", 2, Some(1))]));
         roster.asked_at = Some(Instant::now());
         let moment = Duration::from_millis(1);
@@ -192,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_table_is_asked_once_in_a_while() {
-        let mut roster = Roster::with_window(Duration::from_secs(10));
+        let mut roster = Roster::new(Duration::from_secs(10));
         roster.asked_at = Some(Instant::now());
         let moment = Duration::from_millis(1);
         tokio::time::advance(ROSTER_AGE.saturating_sub(moment)).await;
@@ -203,10 +194,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_table_that_cannot_be_read_is_not_asked_again_for_each_message() {
-        let config = crate::Config::new("me").expect("a name").with_profile(crate::Profile::Local);
-        let agent = Agent::start(config.with_bind(([127, 0, 0, 1], 0).into())).await.expect("it starts");
-        let mut roster = Roster::new(&agent);
-        assert_eq!(roster.active(&agent).await, []);
+        // The task that asks the database is gone.
+        let (leases, _) = Leases::open(LeadershipPublisher::new(), Clock::start(), &[], BTreeMap::new());
+        let mut roster = Roster::new(Duration::from_secs(10));
+        assert_eq!(roster.active(&leases, &Journal::start(&name("me")).expect("a thread")).await, []);
         assert!(!roster.is_due() && !roster.is_known(), "there is no table");
     }
 }

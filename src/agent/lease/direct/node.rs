@@ -10,12 +10,13 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracing::Instrument as _;
+use tracing::Level;
 
-use super::call::{CallError, Caller, Connection};
+use super::call::{CallError, Caller};
 use super::{IDLE_TIMEOUT, MAX_TRIES, MAX_WAITING_BYTES, MAX_WAITING_CALLS, RETRY_PAUSE};
-use crate::agent::{LEAST_WEIGHT, Outbox, Said};
+use crate::agent::messages::{LEAST_WEIGHT, Said};
 use crate::core::NodeId;
+use crate::transport::links::Exchange;
 use crate::trouble::Trouble;
 
 /// The dispatcher's end of a node.
@@ -31,24 +32,17 @@ pub(super) struct Node {
 type Waiting = (Arc<Said>, OwnedSemaphorePermit);
 
 impl Node {
-    pub(super) fn start(
-        tasks: &mut JoinSet<()>,
-        caller: &Arc<Caller>,
-        outbox: &Arc<Outbox>,
-        id: &NodeId,
-        address: SocketAddr,
-    ) -> Self {
+    pub(super) fn start(tasks: &mut JoinSet<()>, caller: &Arc<Caller>, id: &NodeId, address: SocketAddr) -> Self {
         let (node, queue) = Self::open(address);
         let task = Task {
             id: id.clone(),
             address,
             caller: Arc::clone(caller),
-            outbox: Arc::clone(outbox),
             connection: None,
             trouble: Trouble::default(),
             is_failing: false,
         };
-        tasks.spawn(task.run(queue).in_current_span());
+        tasks.spawn(task.run(queue));
         node
     }
 
@@ -73,8 +67,7 @@ struct Task {
     id: NodeId,
     address: SocketAddr,
     caller: Arc<Caller>,
-    outbox: Arc<Outbox>,
-    connection: Option<Connection>,
+    connection: Option<Exchange>,
     trouble: Trouble,
     /// True if the last message did not arrive.
     is_failing: bool,
@@ -92,21 +85,22 @@ impl Task {
             let Some((said, _room)) = next else { return };
             let called = self.bring(&said).await;
             self.is_failing = called.is_err();
+            let Self { id, address, caller, trouble, .. } = &mut self;
+            let shared = &caller.shared;
             match called {
                 Ok(is_new) => {
-                    self.outbox.called(is_new);
-                    if self.trouble.end() {
-                        tracing::info!("broadcasts reach {} at {} again", self.id, self.address);
+                    shared.outbox.called(is_new);
+                    if trouble.end() {
+                        shared.journal.say(Level::INFO, format!("broadcasts reach {id} at {address} again"));
                     }
                 }
                 Err(error) => {
-                    self.outbox.failed();
-                    if self.trouble.begins() {
-                        tracing::warn!(
-                            "gossip does not reach {}, and a broadcast could not be brought to it at {}: {error}",
-                            self.id,
-                            self.address
+                    shared.outbox.failed();
+                    if trouble.begins() {
+                        let text = format!(
+                            "gossip does not reach {id}, and a broadcast could not be brought to it at {address}: {error}"
                         );
+                        shared.journal.say(Level::WARN, text);
                     }
                 }
             }
@@ -135,12 +129,14 @@ impl Task {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_util::task::TaskTracker;
 
+    use super::super::tests::caller;
     use super::*;
-    use crate::Config;
-    use crate::agent::{Agent, test_said};
-    use crate::http::Tokens;
+    use crate::agent::messages::{DirectAnswer, test_said};
+    use crate::journal::tests::Kept;
+    use crate::transport::links::{Event, Links, Listener};
+    use crate::transport::sealing::Sealing;
 
     #[test]
     fn so_many_messages_wait_for_a_node_and_one_more_does_not() {
@@ -170,37 +166,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_tried_so_often_at_a_node_and_once_at_one_that_failed_before() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("bound");
-        let config = Config::new("me").expect("a name").with_bind(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let agent = Agent::start(config).await.expect("it starts");
+        let caller = caller(&Kept::default());
+        let (listener, journal) = (Listener::bind(([127, 0, 0, 1], 0).into()).expect("a port"), &caller.shared.journal);
+        let address = listener.local_address();
+        let (tasks, sealing) = (TaskTracker::new(), Sealing::off(journal.clone()));
+        let links = Links::start(listener, &tasks, 8, IDLE_TIMEOUT, sealing, journal.clone());
+        let mut links = links.expect("in a runtime");
+        let count = Arc::new(AtomicU32::new(0));
         let mut task = Task {
             id: NodeId::new("busy").expect("a name"),
             address,
-            caller: Arc::new(Caller::new(agent.clone(), Tokens::default())),
-            outbox: agent.outbox(),
+            caller,
             connection: None,
             trouble: Trouble::default(),
             is_failing: false,
         };
-        let asked = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&asked);
+        let counted = Arc::clone(&count);
         let busy = tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.expect("called");
-                // Each request comes in one piece.
-                while stream.read(&mut [0; 4096]).await.is_ok_and(|bytes| bytes > 0) {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
-                    stream.write_all(answer.as_bytes()).await.expect("answered");
+            while let Ok((link, event)) = links.next().await {
+                if let Event::Frame(..) = event {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    let why = "busy\x1b[31m".to_owned();
+                    links.send(link, DirectAnswer::Refused { is_passing: true, why }.frame());
                 }
             }
         });
         for (is_failing, tries) in [(false, MAX_TRIES), (true, 1)] {
             task.is_failing = is_failing;
             let refused = task.bring(&test_said()).await.expect_err("it is busy");
-            assert!(refused.is_passing(), "{refused}");
-            assert_eq!(asked.swap(0, Ordering::Relaxed), tries, "failed before: {is_failing}");
+            assert!(refused.is_passing() && !refused.to_string().contains('\x1b'), "{refused}");
+            assert_eq!(count.swap(0, Ordering::Relaxed), tries, "failed before: {is_failing}");
         }
         busy.abort();
     }
