@@ -60,7 +60,7 @@ const MARK: [u8; 4] = [b'H', b'C', VERSION, DIRECT_CALL];
 
 impl DirectCall {
     /// Returns the frame of a call.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(test, feature = "sqlite", feature = "postgres"))]
     pub(crate) fn frame(&self) -> Vec<u8> {
         postcard::to_extend(self, MARK.to_vec()).expect("a call can be encoded")
     }
@@ -102,7 +102,7 @@ impl DirectAnswer {
     }
 
     /// Returns the answer in a frame.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    #[cfg(any(test, feature = "sqlite", feature = "postgres"))]
     pub(crate) fn read(frame: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(frame)
     }

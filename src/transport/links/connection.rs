@@ -131,6 +131,7 @@ impl Connection {
     }
 
     /// Returns the reason why the other end does not take what was sent first, if it said one.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) fn unopened(&self) -> Option<Unopened> {
         self.unopened
     }
