@@ -22,6 +22,8 @@ use super::agreement::Agreement;
 use super::clock::Clock;
 use super::telemetry::Peer;
 use super::translate::event_kind;
+#[cfg(feature = "metrics")]
+use super::verdict::Seen;
 use crate::core::{Change, ChangeKind, DetectionMethod, NodeId, Record, Status, Time};
 use crate::event::EventKind;
 use crate::member::Member;
@@ -183,6 +185,20 @@ impl Directory {
             }
         }
         agreement
+    }
+
+    /// Returns all members that have not left, sorted by name, as they are judged.
+    #[cfg(feature = "metrics")]
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        let (entries, _) = self.all();
+        let here = entries.iter().filter(|entry| !matches!(entry.record.status, Status::Left(_)));
+        let seen = |entry: &Arc<Entry>| Seen {
+            id: entry.record.id.clone(),
+            status: entry.record.status,
+            method: entry.method,
+            is_draining: entry.record.is_draining(),
+        };
+        here.map(seen).collect()
     }
 
     /// Returns what this node measures of each other live member that it has heard, sorted by name.

@@ -21,7 +21,7 @@
 //! | running a node: its thread, its birth, the task that owns the core, its clocks | `host`, `start`, `driver/`, `clock` |
 //! | what handles ask of the driver; what it publishes for them | `request`, `shared` |
 //! | events, as programs see them: numbered, kept, read | `translate`, `bus/`, `subscription` |
-//! | members; the node's figures; its peers'; whether all hold one view | `directory`, `info`, `telemetry`, `agreement` |
+//! | members; the node's figures; its peers'; whether all hold one view; how all of it is | `directory`, `info`, `telemetry`, `agreement`, `verdict/` |
 //! | joining on demand; the address that it advertises | `join`, `address` |
 //! | leaders and voters: what programs see, ask and command; led work of others; draining | `leadership`, `leader`, `work`, `drain` |
 //! | leaders by a lease in a database | `lease/`, `lease_state/` |
@@ -57,6 +57,9 @@ mod subscription;
 mod telemetry;
 mod timers;
 mod translate;
+#[cfg(feature = "metrics")]
+#[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+mod verdict;
 #[cfg(feature = "agent")]
 mod watchdog;
 #[cfg(feature = "agent")]
@@ -106,6 +109,10 @@ pub use self::messages::{
 };
 pub use self::subscription::{Filter, Lagged, RecvError, Subscription, UnknownKind};
 pub use self::telemetry::{Peer, Telemetry};
+#[cfg(feature = "metrics")]
+pub(crate) use self::verdict::State as VerdictState;
+#[cfg(feature = "agent")]
+pub(crate) use self::verdict::{Reason, Verdict};
 #[cfg(feature = "agent")]
 pub(crate) use self::watchdog::Watchdog;
 #[cfg(feature = "agent")]
@@ -415,6 +422,12 @@ impl Agent {
     #[cfg(feature = "agent")]
     pub(crate) fn link_budget(&self) -> usize {
         self.inner.link_budget
+    }
+
+    /// Returns the number of log lines lost on the way to the tracing subscriber.
+    #[cfg(feature = "agent")]
+    pub(crate) fn log_lines_lost(&self) -> u64 {
+        self.inner.shared.journal.lost()
     }
 
     /// Has the driver feed a watchdog from now on; only the first one counts.

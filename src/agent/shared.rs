@@ -25,6 +25,8 @@ use super::lease_state::Leases;
 use super::messages::Listeners;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::messages::Outbox;
+#[cfg(feature = "metrics")]
+use super::verdict::Recent;
 #[cfg(feature = "agent")]
 use super::watchdog::Watchdog;
 use crate::core::election::{Electorate, Lineage, NumberedView, VoterStandings};
@@ -104,6 +106,8 @@ pub(super) struct Shared {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) outbox: Arc<Outbox>,
     pub(super) journal: Journal,
+    #[cfg(feature = "metrics")]
+    pub(super) recent: Recent,
     #[cfg(feature = "agent")]
     watchdog: OnceLock<Watchdog>,
 }
@@ -140,6 +144,8 @@ impl Shared {
             #[cfg(any(feature = "sqlite", feature = "postgres"))]
             outbox: Arc::default(),
             journal,
+            #[cfg(feature = "metrics")]
+            recent: Recent::default(),
             #[cfg(feature = "agent")]
             watchdog: OnceLock::new(),
         }

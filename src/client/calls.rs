@@ -10,7 +10,7 @@ use super::address::{percent, with_query};
 use super::error::ClientError;
 use crate::json::{
     AddKey, AddVoter, Drained, Info, JoinRequest, JoinResult, JoinResults, Keys, Leader, LeaseNodes, LedWork, Member,
-    Problem, Recover, Removed, Resign, Sent, SetTags, View, Voters,
+    Problem, Recover, Removed, Resign, Sent, SetTags, Verdict, View, Voters,
 };
 use crate::lease::LeaseName;
 use crate::seal::{Key, KeyId};
@@ -81,6 +81,11 @@ impl Client {
     /// Returns the agent's own state and settings.
     pub fn info(&self) -> Result<Info, ClientError> {
         self.get("/v1/info")?.json()
+    }
+
+    /// Returns the agent's judgement of its node and its cluster: the state, the reasons, and what to do.
+    pub fn verdict(&self) -> Result<Verdict, ClientError> {
+        self.get("/v1/verdict")?.json()
     }
 
     /// Returns the agent's own state and settings, and the time by its clock, in whole seconds, if it says it.

@@ -1,16 +1,21 @@
-//! Health and readiness.
+//! Health and readiness, and the verdict on all of it.
 //!
 //! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests;
 //! a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or that cannot be
 //! reached at the address it advertises, is healthy and not ready.
 
+use std::sync::atomic::Ordering;
+
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::App;
-use crate::agent::Agent;
+use super::query::NoQuery;
+use super::{App, Shared};
+use crate::agent::{Agent, Reason, VerdictState};
 use crate::config::LeadershipMode;
 use crate::core::{LeadershipState, Status};
+use crate::json;
 
 pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
     let tasks = tasks(&app.agent);
@@ -33,6 +38,45 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str)
         Some(why) => not_ready(why),
         None => (StatusCode::OK, "ok"),
     }
+}
+
+/// Answers with the one judgement of this node and its cluster.
+pub(super) async fn verdict(State(app): State<App>, _: NoQuery) -> Json<json::Verdict> {
+    Json(app.agent.verdict().into())
+}
+
+/// Returns what this interface has to say beside the agent: of its streams, of event handlers, of the log.
+pub(super) fn own(app: &Shared) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let (figures, most) = (app.table.figures(), app.table.limits().streams);
+    if figures.streams >= most {
+        let text = format!("all event streams are taken ({most}): dashboards and `headcount watch` get none");
+        let reason = Reason::new("streams_taken", VerdictState::Degraded, text);
+        reasons.push(reason.hint("see who holds them, or raise http.max_streams"));
+    }
+    let mut note = |code, text: String, hint| reasons.push(Reason::new(code, VerdictState::Well, text).hint(hint));
+    // One that works again is still named, so that nobody takes a machine whose restart was missed for a handled one.
+    let failed = app.handlers.figures().into_iter().filter(|(_, figures)| figures.failures + figures.missed > 0);
+    let told = failed.map(|(name, figures)| {
+        let (failures, runs, missed) = (figures.failures, figures.runs, figures.missed);
+        format!("runs of {name} that failed: {failures} of {runs}, events that it missed: {missed}")
+    });
+    let told = told.collect::<Vec<_>>().join("; ");
+    if !told.is_empty() {
+        let hint =
+            "the agent's log has the reason of each failure; what fails again and again is to be mended at the handler";
+        note("handler_failed", format!("since the agent's start {told}"), hint);
+    }
+    let lost = app.agent.log_lines_lost() + app.log_lines_lost.load(Ordering::Relaxed);
+    if lost > 0 {
+        let hint = "whatever reads standard error is too slow, or its disk is full";
+        note("log_lines_lost", format!("{lost} lines of the log were lost since the agent's start"), hint);
+    }
+    if figures.panics > 0 {
+        let text = format!("{} HTTP connections ended because of a bug since the agent's start", figures.panics);
+        note("http_panicked", text, "please report it, with the log");
+    }
+    reasons
 }
 
 /// Returns the reason why a node of this status should not be given requests; `None` if it is ready.

@@ -259,6 +259,8 @@ fn router(
     shutdown: CancellationToken,
 ) -> Router {
     let app: App = Arc::new(Shared::new(agent, address, settings, table, shutdown));
+    let interface = Arc::downgrade(&app);
+    app.agent.also_judged_by(move || interface.upgrade().map(|app| health::own(&app)).unwrap_or_default());
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
     Router::new()
         .route("/", get(reference::index))
@@ -270,6 +272,7 @@ fn router(
         .route("/metrics", get(metrics::metrics))
         .route(reference::PATH, get(reference::openapi))
         .route("/v1/info", get(calls::info))
+        .route("/v1/verdict", get(health::verdict))
         .route("/v1/targets", get(calls::targets))
         .route("/v1/members", get(calls::members))
         .route("/v1/members/{id}", get(calls::member).delete(calls::remove))

@@ -14,7 +14,7 @@
 // | idea | file |
 // |---|---|
 // | members, events, snapshots | `view` |
-// | the state of one node | `info` |
+// | the state of one node; its judgement | `info`, `verdict` |
 // | requests and answers of single calls; problems | `calls` |
 // | the leader, the voters, the agreed view | `leadership` |
 // | nodes that a database of leases lists | `lease` |
@@ -31,6 +31,7 @@ mod lease;
 mod message;
 mod targets;
 mod time;
+mod verdict;
 mod view;
 
 pub use calls::{Drained, JoinRequest, JoinResult, JoinResults, LeaderAddress, Problem, Removed, SetTags};
@@ -41,6 +42,7 @@ pub use lease::{LeaseNode, LeaseNodes};
 pub use message::{Answered, Message, Missed, Sent};
 pub use targets::TargetGroup;
 pub use time::{parse_rfc3339, rfc3339};
+pub use verdict::{Reason, Verdict};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
 
 /// The patterns of names and ids, for the schemas of requests.

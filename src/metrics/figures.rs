@@ -3,7 +3,7 @@
 //! Invariant: what a node does not have (a leader, where none is elected) has no metric.
 
 use super::shapes::{Families, Kind, bytes, constants, counter, family, gauge, histogram, histograms, seconds};
-use crate::agent::{Agent, Info, Reader};
+use crate::agent::{Agent, Info, Reader, VerdictState};
 use crate::config::LeadershipMode;
 use crate::core::{Carrier, DropReason, LeadershipState, ProtocolRange, Status};
 use crate::event::EventKind;
@@ -35,6 +35,15 @@ fn membership(families: &mut Families, agent: &Agent, info: &Info) {
         ],
     );
     seconds(families, ("uptime", "Time since the start"), info.uptime.as_secs_f64());
+    let verdict = agent.verdict().state;
+    let states = VerdictState::ALL.map(|state| (state.name(), u64::from(state == verdict)));
+    family(
+        families,
+        Kind::Gauge,
+        ("verdict", "1 for the state of this node and its cluster, as GET /v1/verdict says"),
+        "state",
+        states,
+    );
     let members = Status::NAMES.into_iter().zip(info.members.map(|members| members as u64));
     let described = ("members", "Members in this node's view, itself included");
     family(families, Kind::Gauge, described, "status", members);

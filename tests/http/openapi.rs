@@ -152,6 +152,8 @@ async fn every_call_answers_as_it_is_described() {
         (("POST", "/v1/reply/{id}", "/v1/reply/none"), "!", 404),
         (("POST", "/v1/undrain", ""), "", 200),
         (("GET", "/v1/info", ""), "", 200),
+        (("GET", "/v1/verdict", ""), "", 200),
+        (("GET", "/v1/verdict", "?x=1"), "", 400),
         (("GET", "/v1/info", "?x=1"), "", 400),
         (("GET", "/v1/targets", ""), "", 200),
         (("GET", "/v1/targets", "?tag=zone=eu"), "", 200),

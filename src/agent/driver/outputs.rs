@@ -17,6 +17,8 @@ use crate::agent::error::Stop;
 use crate::agent::lease_state::{ONE_MODE, OTHER_MODE_TOLD_AGAIN_AFTER, VotersHeard};
 use crate::agent::shared::Figures;
 use crate::agent::start::unix_milliseconds;
+#[cfg(feature = "metrics")]
+use crate::agent::verdict::Tally;
 use crate::core::election::{Alarm, Election};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
@@ -224,6 +226,13 @@ impl Driver {
     /// Publishes what others may know without asking: up to date whenever the driver waits.
     pub(super) fn publish_figures(&mut self) {
         let core = &self.parts.core;
+        #[cfg(feature = "metrics")]
+        {
+            let Parts { shared, sealing, clock, .. } = &self.parts;
+            let is_led = || shared.publisher.watch().get().leader.is_some();
+            let tally = || Tally::new(core.counters(), sealing.refused(), shared.socket.overflows());
+            shared.recent.note(clock.now(), core.changes(), is_led, tally);
+        }
         if core.electorate() != self.electorate.as_deref() {
             self.electorate = core.electorate().cloned().map(Arc::new);
         }

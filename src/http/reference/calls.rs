@@ -244,6 +244,12 @@ pub(crate) static CALLS: &[Call] = &[
     },
     Call { answers: &[ok(Content::Json("Info"), "this node")], ..call("GET", "/v1/info", "this node") },
     Call {
+        more: "The one judgement that dashboard, `top`, `doctor`, `members`, systemd and metrics show. The operations guide says \
+            what each code means.",
+        answers: &[ok(Content::Json("Verdict"), "the state, and the reasons for it")],
+        ..call("GET", "/v1/verdict", "how are this node and its cluster, and what is to be done?")
+    },
+    Call {
         more: "Members that may be given work, do not drain, and advertise an `api_address` with a host and a port, in the form that Prometheus' \
             `http_sd_configs` takes.",
         query: &[Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" }],

@@ -241,7 +241,7 @@ fn schemas() -> Map<String, Value> {
     add!(written: shapes::Member, shapes::Removed, shapes::Event, shapes::Snapshot, shapes::Lagged, shapes::Missed);
     add!(written: shapes::Message, shapes::JoinResults, shapes::Leader, shapes::LeaseNodes, shapes::LedWork, shapes::View);
     add!(written: shapes::Voters, shapes::Sent, shapes::Info, shapes::TargetGroup, shapes::Problem, shapes::Drained);
-    add!(written: shapes::Keys);
+    add!(written: shapes::Keys, shapes::Verdict);
     let mut read = settings().for_deserialize().into_generator();
     add!(read: shapes::JoinRequest, shapes::SetTags, shapes::Resign, shapes::AddVoter, shapes::Recover);
     add!(read: shapes::AddKey);

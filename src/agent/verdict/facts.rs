@@ -1,0 +1,195 @@
+//! The facts that a verdict is made of, and where an agent has them from.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::packets::Lately;
+use super::recent::Tally;
+use super::{Reason, Verdict, judge};
+use crate::agent::{Agent, Inner};
+use crate::config::LeadershipMode;
+use crate::core::{DetectionMethod, LeadershipState, NodeId, OtherElectorate, Status};
+
+/// All that is judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(super) me: NodeId,
+    pub(super) status: Status,
+    pub(super) cluster: NodeId,
+    pub(super) address: SocketAddr,
+    pub(super) uptime: Duration,
+    /// The id of the key that seals, if one does.
+    pub(super) key: Option<String>,
+    /// What this node lacks to join.
+    pub(super) lacks: Option<String>,
+    /// The part of the agent that died, and how.
+    pub(super) failure: Option<String>,
+    /// True if members reach this node at the address that it advertises.
+    pub(super) is_reached: bool,
+    /// The members that have not left, sorted by name.
+    pub(super) members: Vec<Seen>,
+    /// The number of members of a suspected partition that are missing.
+    pub(super) unreachable: usize,
+    /// The first of the members that hold another view, and their number.
+    pub(super) differing: Vec<NodeId>,
+    pub(super) differing_count: usize,
+    /// The time since this node's view changed last.
+    pub(super) unchanged_for: Duration,
+    /// The time within which everybody has heard of a change.
+    pub(super) settling: Duration,
+    /// `None` where leaders are not elected.
+    pub(super) leadership: Option<Led>,
+    /// The voters, sorted by name.
+    pub(super) voters: Vec<Voter>,
+    /// The number of voters that may yet fail, where that is known.
+    pub(super) tolerance: Option<usize>,
+    pub(super) other: Option<Arc<OtherElectorate>>,
+    pub(super) is_aside: bool,
+    pub(super) is_unwritten: bool,
+    pub(super) health_score: u32,
+    pub(super) degraded_links: usize,
+    pub(super) pages_shrunk: u64,
+    /// What happened to packets in the last minute.
+    pub(super) lately: Lately,
+    /// The reasons of the agent's interfaces.
+    pub(super) outside: Vec<Reason>,
+}
+
+/// One member.
+#[derive(Debug, Clone)]
+pub(in crate::agent) struct Seen {
+    pub(in crate::agent) id: NodeId,
+    pub(in crate::agent) status: Status,
+    pub(in crate::agent) method: Option<DetectionMethod>,
+    pub(in crate::agent) is_draining: bool,
+}
+
+/// The leadership at this moment.
+#[derive(Debug, Clone)]
+pub(super) struct Led {
+    pub(super) is_by_lease: bool,
+    pub(super) state: LeadershipState,
+    pub(super) leader: Option<NodeId>,
+    pub(super) term: u64,
+    pub(super) remaining: Option<Duration>,
+    /// The time for which nobody has led.
+    pub(super) vacant_for: Duration,
+    pub(super) lease: Duration,
+}
+
+/// One voter, and what is known of its vote.
+#[derive(Debug, Clone)]
+pub(super) struct Voter {
+    pub(super) id: NodeId,
+    pub(super) status: Option<Status>,
+    pub(super) votes: Option<bool>,
+    pub(super) has_lost_disk: bool,
+}
+
+impl Voter {
+    /// Returns true if it may vote, as far as is known: who does not lead knows the statuses alone.
+    pub(super) fn may_vote(&self) -> bool {
+        self.votes != Some(false) && matches!(self.status, Some(Status::Up | Status::Suspect))
+    }
+}
+
+impl Facts {
+    /// Returns the names of some members.
+    pub(super) fn named(&self, is: impl Fn(&Seen) -> bool) -> Vec<NodeId> {
+        self.members.iter().filter(|member| is(member)).map(|member| member.id.clone()).collect()
+    }
+
+    pub(super) fn status_of(&self, id: &NodeId) -> Option<Status> {
+        self.members.iter().find(|member| member.id == *id).map(|member| member.status)
+    }
+
+    /// Returns the names of some voters.
+    pub(super) fn voters_that(&self, is: impl Fn(&Voter) -> bool) -> Vec<NodeId> {
+        self.voters.iter().filter(|voter| is(voter)).map(|voter| voter.id.clone()).collect()
+    }
+
+    /// Returns the number of voters that elect.
+    pub(super) fn majority(&self) -> usize {
+        self.voters.len() / 2 + 1
+    }
+
+    /// Returns the voters that have lost their data directories, if so many have that the others cannot elect anybody.
+    pub(super) fn lost_majority(&self) -> Vec<NodeId> {
+        let lost = self.voters_that(|voter| voter.has_lost_disk);
+        if !lost.is_empty() && self.voters.len() - lost.len() < self.majority() { lost } else { Vec::new() }
+    }
+}
+
+impl Agent {
+    /// Returns the judgement of this node and its cluster, as of now. Never asks the driver.
+    pub(crate) fn verdict(&self) -> Verdict {
+        judge(self.facts())
+    }
+
+    /// Has an interface of this agent tell its own reasons; only the first one counts.
+    #[cfg(feature = "agent")]
+    pub(crate) fn also_judged_by(&self, judge: impl Fn() -> Vec<Reason> + Send + Sync + 'static) {
+        self.inner.shared.recent.also_judged_by(Box::new(judge));
+    }
+
+    fn facts(&self) -> Facts {
+        let Inner { shared, config, keeper, .. } = &*self.inner;
+        let (me, figures, now, mode) = (self.me(), shared.figures(), shared.clock.now(), config.leadership.mode);
+        let members = shared.directory().seen();
+        let agreement = self.agreement();
+        let others = || agreement.groups.iter().skip(1);
+        let status = |id: &NodeId| self.member(id).map(|member| member.status);
+        let standings = figures.standings.as_deref();
+        let voter = |voter: &crate::core::election::Voter| {
+            let standing = standings.and_then(|all| Some((all, all.voters.iter().find(|it| it.voter == *voter)?)));
+            Voter {
+                id: voter.id.clone(),
+                status: status(&voter.id),
+                votes: standing.and_then(|(all, standing)| all.votes(standing, now)),
+                has_lost_disk: standing.is_some_and(|(_, standing)| standing.has_lost_disk),
+            }
+        };
+        let electorate = figures.electorate.as_deref().filter(|_| mode == LeadershipMode::Quorum);
+        let leadership = self.leadership().get();
+        let is_led = leadership.leader.is_some();
+        let recent = shared.recent.at(now);
+        let tally = Tally::new(&figures.counters, keeper.refused(), shared.socket.overflows());
+        Facts {
+            status: me.status,
+            me: me.id,
+            cluster: config.cluster.clone(),
+            address: me.address,
+            uptime: shared.clock.elapsed(),
+            key: keeper.info().key.map(|key| key.to_string()),
+            lacks: figures.joining.as_ref().and_then(|report| report.lacks.as_ref().map(ToString::to_string)),
+            failure: shared.failure().map(|failure| failure.to_string()),
+            is_reached: !figures.is_misplaced,
+            members,
+            unreachable: figures.unreachable,
+            differing: others().flat_map(|group| group.members.iter().cloned()).collect(),
+            differing_count: others().map(|group| group.count).sum(),
+            unchanged_for: recent.unchanged_for,
+            settling: config.settings.suspect_timeout.max(Duration::from_secs(10)),
+            leadership: (mode != LeadershipMode::None).then(|| Led {
+                is_by_lease: mode != LeadershipMode::Quorum,
+                state: leadership.state,
+                leader: leadership.leader,
+                term: leadership.term,
+                remaining: leadership.valid_until.map(|until| until.remaining()),
+                vacant_for: if is_led { Duration::ZERO } else { recent.vacant_for },
+                lease: config.leadership.timing.lease_duration,
+            }),
+            voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
+            tolerance: standings.and_then(|standings| standings.failure_tolerance(now)),
+            other: figures.other_electorate,
+            is_aside: figures.voter_aside,
+            is_unwritten: shared.state_writer().failing() > 0,
+            health_score: figures.health_score,
+            degraded_links: figures.degraded_links,
+            pages_shrunk: figures.counters.pages_shrunk,
+            lately: Lately::since(&tally, &recent.before),
+            outside: shared.recent.outside(),
+        }
+    }
+}

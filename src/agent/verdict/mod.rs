@@ -1,0 +1,484 @@
+//! The verdict: one judgement of this node and its cluster, of all that the agent knows. Everybody who shows how things are shows
+//! this: dashboard, `top`, `doctor`, `members`, systemd, metrics.
+//!
+//! Invariants: [`judge`] is a function of [`Facts`] alone, and the state is that of the worst reason. A code never changes its
+//! meaning. What is counted since the start is a note, or counts in the last minute alone: what is over is no trouble.
+//!
+//! | code | state | reason |
+//! |---|---|---|
+//! | `task_died` | broken | a part of the agent has died, or stands still |
+//! | `joining` | unsettled, broken after [`JOINS_FOR`] | this node is no member yet |
+//! | `unreachable` | broken | this node does not answer at the address that it advertises |
+//! | `cut` | degraded, broken unless this side is the larger one | members fell silent together |
+//! | `member_down` | degraded | members are down |
+//! | `member_suspected`, `member_leaving`, `member_joining` | unsettled | members that change |
+//! | `member_draining` | well | members that get no new work |
+//! | `views_differ` | unsettled, degraded once nothing changed here for long | members hold another view |
+//! | `leader_down` | degraded | who leads is down, and its lease goes on |
+//! | `no_leader`, `no_majority`, `no_voters`, `database_away` | unsettled, broken after a lease | nobody leads: why |
+//! | `voters_drain`, `voters_lost_data` | broken | nobody leads, and no election will end that |
+//! | `no_voter_to_spare` | degraded | if one more voter fails, nobody leads |
+//! | `vote_lost` | degraded | this node's vote does not count |
+//! | `two_electorates` | broken | two may lead |
+//! | `disk_refused` | broken | the ballot or the state cannot be written |
+//! | `observation_doubted`, `links_degraded` | degraded | a starved machine; a bad network |
+//! | `shut_out`, `packets_unused`, `packets_lost` | degraded | packets of the last minute that were not used, or lost |
+//! | `small_pages` | well | the path lost large datagrams when this node joined |
+//! | `streams_taken` | degraded | no event stream is left |
+//! | `handler_failed`, `log_lines_lost`, `http_panicked` | well | since the start |
+//!
+//! The last four come from the interfaces ([`Agent::also_judged_by`]). Must not know: who shows it.
+
+mod facts;
+mod packets;
+mod recent;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+use facts::Facts;
+pub(super) use facts::Seen;
+pub(super) use recent::{Recent, Tally};
+
+use crate::core::{DetectionMethod, LeadershipState, NodeId, Status};
+
+/// The time for which a node joins before that is a trouble.
+const JOINS_FOR: Duration = Duration::from_secs(10);
+/// The health score from which a node doubts itself.
+const DOUBTFUL_SCORE: u32 = 3;
+/// The length of a phrase of names beyond which only one is told.
+const MAX_NAMES_LENGTH: usize = 48;
+/// The least number of voters of which one can be lost.
+const SPARES_ONE: usize = 3;
+
+/// The state of a node and its cluster, the best one first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// All is as it should be.
+    Well,
+    /// A change is under way, and ends by itself.
+    Unsettled,
+    /// All is served, and something has to be mended.
+    Degraded,
+    /// Something is not served.
+    Broken,
+}
+
+impl State {
+    /// All states.
+    pub(crate) const ALL: [State; 4] = [State::Well, State::Unsettled, State::Degraded, State::Broken];
+    /// Their names, in the same order.
+    pub(crate) const NAMES: [&'static str; 4] = ["well", "unsettled", "degraded", "broken"];
+
+    /// Returns the state's name in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// One thing that is not as it should be, or worth a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reason {
+    pub(crate) code: &'static str,
+    /// The state that it alone would make.
+    pub(crate) state: State,
+    /// The fact, in a sentence.
+    pub(crate) text: String,
+    /// The members that it is about, sorted by name.
+    pub(crate) nodes: Vec<NodeId>,
+    /// A thing to try.
+    pub(crate) hint: Option<String>,
+}
+
+impl Reason {
+    pub(crate) fn new(code: &'static str, state: State, text: impl Into<String>) -> Self {
+        Self { code, state, text: text.into(), nodes: Vec::new(), hint: None }
+    }
+
+    /// Names the members that it is about.
+    fn of(mut self, nodes: &[NodeId]) -> Self {
+        self.nodes = nodes.to_vec();
+        self
+    }
+
+    /// Adds a thing to try.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// A state, and the reasons for it, the worst first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) state: State,
+    pub(crate) reasons: Vec<Reason>,
+}
+
+/// One line: the state, and the reasons for it but for notes.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = self.reasons.iter().filter(|reason| reason.state > State::Well);
+        let told: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
+        let colon = if told.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}{}", self.state.name(), told.join("; "))
+    }
+}
+
+/// Returns names as one phrase: up to three, or two and how many more there are; of long names the first one alone.
+fn names(names: &[NodeId]) -> String {
+    let phrase = match names {
+        [] => return String::new(),
+        [one] => return one.to_string(),
+        [a, b] => format!("{a} and {b}"),
+        [a, b, c] => format!("{a}, {b} and {c}"),
+        [a, b, more @ ..] => format!("{a}, {b} and {} more", more.len()),
+    };
+    if phrase.len() > MAX_NAMES_LENGTH { format!("{} and {} more", names[0], names.len() - 1) } else { phrase }
+}
+
+/// Returns names and the verb for so many.
+fn verb(nodes: &[NodeId], one: &str, many: &str) -> String {
+    format!("{} {}", names(nodes), if nodes.len() == 1 { one } else { many })
+}
+
+/// Judges the facts.
+pub(crate) fn judge(facts: Facts) -> Verdict {
+    let mut reasons = Vec::new();
+    node(&facts, &mut reasons);
+    if facts.status != Status::Joining {
+        members(&facts, &mut reasons);
+        views(&facts, &mut reasons);
+        leadership(&facts, &mut reasons);
+    }
+    packets::judge(&facts, &mut reasons);
+    reasons.extend(facts.outside);
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state));
+    Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons }
+}
+
+/// Judges the node itself: its tasks, its place in the cluster, its disk, its machine.
+fn node(facts: &Facts, reasons: &mut Vec<Reason>) {
+    use State::{Broken, Degraded, Unsettled};
+
+    if let Some(failure) = &facts.failure {
+        let text = format!("a part of the agent has died: {failure}");
+        reasons.push(Reason::new("task_died", Broken, text).hint("restart the agent, and report its log"));
+    }
+    if facts.status == Status::Joining {
+        let state = if facts.uptime < JOINS_FOR { Unsettled } else { Broken };
+        let lacks = facts.lacks.as_ref().map(|lacks| format!(": {lacks}")).unwrap_or_default();
+        let key = facts.key.as_ref().map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
+        let hint = if lacks.contains("does not open") {
+            format!("give both the same key file, and send SIGHUP or restart: this is {key}")
+        } else {
+            format!(
+                "check its seeds and the firewalls for UDP, and compare with a member (`headcount info` there): this is cluster {} \
+                 with {key}",
+                facts.cluster
+            )
+        };
+        let text = format!("{} joins, and is not a member yet{lacks}", facts.me);
+        reasons.push(Reason::new("joining", state, text).hint(hint));
+    }
+    if !facts.is_reached {
+        let text = format!("others say that {} does not answer at {}, which it advertises", facts.me, facts.address);
+        let hint = "set advertise to an address that all others reach, by UDP and TCP, and restart";
+        reasons.push(Reason::new("unreachable", Broken, text).hint(hint));
+    }
+    if facts.is_aside {
+        let text = format!("{} stands aside as a voter: its disk does not take its ballot", facts.me);
+        let hint = "free space, check the disk; it votes again by itself";
+        reasons.push(Reason::new("disk_refused", Broken, text).hint(hint));
+    } else if facts.is_unwritten {
+        let text = "the agent cannot write its state";
+        let hint = "check the data directory and its disk: space, permissions, mount options, or removed; the log has the error";
+        reasons.push(Reason::new("disk_refused", Broken, text).hint(hint));
+    }
+    if facts.health_score >= DOUBTFUL_SCORE {
+        let text = format!("{} doubts its own observation: its timers are late, or its links bad", facts.me);
+        let hint = "headcount_tick_lateness_seconds tells a starved machine from a bad network";
+        reasons.push(Reason::new("observation_doubted", Degraded, text).hint(hint));
+    }
+    if facts.degraded_links > 0 {
+        let text = format!("{} members are heard by others, and not by {}", facts.degraded_links, facts.me);
+        let hint = "the agent's log names them: look at the network between";
+        reasons.push(Reason::new("links_degraded", Degraded, text).hint(hint));
+    }
+}
+
+/// Judges the statuses of members.
+fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
+    use State::{Broken, Degraded, Unsettled, Well};
+
+    let is_cut = facts.unreachable > 0;
+    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death.
+    let cut = facts.named(|member| match (member.status, member.method) {
+        (Status::Down, Some(DetectionMethod::NetworkPartition)) => true,
+        (
+            Status::Down | Status::Suspect,
+            None | Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition),
+        ) => is_cut,
+        _ => false,
+    });
+    if !cut.is_empty() {
+        let here = facts.named(|member| {
+            matches!(member.status, Status::Up | Status::Suspect) && cut.binary_search(&member.id).is_err()
+        });
+        let state = if here.len() > cut.len() { Degraded } else { Broken };
+        let text =
+            format!("this looks like a cut in the network: on this side {}, beyond it {}", names(&here), names(&cut));
+        let hint = "mend the network, and they are back by themselves (`headcount watch --kind partition_healed`); do not remove \
+                    them, nor recover voters, before you know that they are dead: they may live on the other side";
+        reasons.push(Reason::new("cut", state, text).of(&cut).hint(hint));
+    }
+    let down = facts.named(|member| member.status == Status::Down && cut.binary_search(&member.id).is_err());
+    if let Some(first) = down.first() {
+        let is_of_these = |member: &&facts::Seen| down.binary_search(&member.id).is_ok();
+        let mut methods = facts.members.iter().filter(is_of_these).map(|member| member.method);
+        let method = methods.next().flatten().filter(|method| methods.all(|other| other == Some(*method)));
+        let cause = method.map(|method| format!(" ({})", method.name().replace('_', " "))).unwrap_or_default();
+        let text = format!("{}{cause}", verb(&down, "is down", "are down"));
+        let hint = if down.len() == 1 {
+            format!("start it again, or `headcount remove {first}` if it is gone for good")
+        } else {
+            "start them again, or `headcount remove NAME` those that are gone for good".to_owned()
+        };
+        reasons.push(Reason::new("member_down", Degraded, text).of(&down).hint(hint));
+    }
+    let of_status =
+        |status: Status| facts.named(|member| member.status == status && cut.binary_search(&member.id).is_err());
+    let changing = [
+        ("member_suspected", Status::Suspect, "is suspected", "are suspected"),
+        ("member_leaving", Status::Leaving, "is leaving", "are leaving"),
+        ("member_joining", Status::Joining, "is joining", "are joining"),
+    ];
+    for (code, status, one, many) in changing {
+        let those = of_status(status);
+        if !those.is_empty() {
+            let reason = Reason::new(code, Unsettled, verb(&those, one, many)).of(&those);
+            let silent = "if it lasts: see if their machines stand still, or their network";
+            reasons.push(if status == Status::Suspect { reason.hint(silent) } else { reason });
+        }
+    }
+    let draining = facts.named(|member| member.is_draining && member.status == Status::Up);
+    if let Some(first) = draining.first() {
+        let text = verb(&draining, "is draining", "are draining");
+        let at = if draining.len() == 1 { first.as_str() } else { "each of them" };
+        reasons.push(
+            Reason::new("member_draining", Well, text)
+                .of(&draining)
+                .hint(format!("`headcount undrain` at {at} ends that")),
+        );
+    }
+}
+
+/// Judges whether members hold the same view: after a change others are told of it within seconds.
+fn views(facts: &Facts, reasons: &mut Vec<Reason>) {
+    let Some(first) = facts.differing.first() else { return };
+    let state = if facts.unchanged_for < facts.settling { State::Unsettled } else { State::Degraded };
+    let count = facts.differing_count;
+    let (members, more) = if count == 1 { ("member holds", "") } else { ("members hold", " among them") };
+    let text = format!("{count} {members} another view than {} ({first}{more})", facts.me);
+    let hint = "normal for seconds after a change; if it lasts, look at the network between them, and compare `headcount members`";
+    reasons.push(Reason::new("views_differ", state, text).of(&facts.differing).hint(hint));
+}
+
+/// Judges who leads, and who can.
+fn leadership(facts: &Facts, reasons: &mut Vec<Reason>) {
+    let Some(led) = &facts.leadership else { return };
+    match &led.leader {
+        Some(leader) => {
+            if let Some(status @ (Status::Down | Status::Left(_))) = facts.status_of(leader) {
+                let left = led.remaining.map(|left| format!(" in {} s", left.as_secs().max(1))).unwrap_or_default();
+                let is = if status == Status::Down { "is down" } else { "has left" };
+                let text = format!("{leader} leads in term {} until its lease ends{left}, and {is}", led.term);
+                let hint =
+                    "another one leads then, if a majority of the voters, or the database, answers: `headcount leader`";
+                let reason = Reason::new("leader_down", State::Degraded, text);
+                reasons.push(reason.of(std::slice::from_ref(leader)).hint(hint));
+            }
+            spare_voters(facts, reasons);
+        }
+        None => reasons.push(nobody_leads(facts, led)),
+    }
+    own_vote(facts, reasons);
+    other_electorate(facts, led, reasons);
+}
+
+/// Returns why nobody leads.
+fn nobody_leads(facts: &Facts, led: &facts::Led) -> Reason {
+    let state = if led.vacant_for > led.lease { State::Broken } else { State::Unsettled };
+    let lost = facts.lost_majority();
+    if !lost.is_empty() {
+        let text = format!(
+            "nobody leads, and nobody can: {} of {} voters lost the data directory ({}), votes needed: {}",
+            lost.len(),
+            facts.voters.len(),
+            names(&lost),
+            facts.majority()
+        );
+        return Reason::new("voters_lost_data", State::Broken, text).of(&lost).hint(recover_lost(facts));
+    }
+    let up: Vec<NodeId> = facts.voters_that(|voter| voter.status == Some(Status::Up));
+    let drained = facts.named(|member| member.is_draining && up.contains(&member.id));
+    if !up.is_empty() && drained.len() == up.len() {
+        let text = format!("nobody leads, and no election is due: all voters that are up drain ({})", names(&drained));
+        let hint = format!("`headcount undrain` at {}", if up.len() == 1 { up[0].as_str() } else { "one of them" });
+        return Reason::new("voters_drain", State::Broken, text).of(&drained).hint(hint);
+    }
+    if led.is_by_lease {
+        return if led.state == LeadershipState::Unavailable {
+            let text = "nobody leads: the database cannot be used";
+            Reason::new("database_away", state, text).hint("`headcount leader --nodes` says what the database answers")
+        } else {
+            let text = "nobody leads: nobody holds the lease";
+            Reason::new("no_leader", state, text).hint("`headcount leader --nodes` shows who contends for it")
+        };
+    }
+    if facts.voters.is_empty() {
+        let hint = "leadership.voters (--voters) names them, and all of them must have met once; if this cluster had voters, and \
+                    all have lost their data directories: `headcount recover --anew`";
+        return Reason::new("no_voters", state, "nobody leads, and this agent knows no voters").hint(hint);
+    }
+    let missing = facts.voters_that(|voter| !voter.may_vote());
+    if facts.voters.len() - missing.len() < facts.majority() {
+        return no_majority(facts, state, "nobody leads", &missing);
+    }
+    if led.state == LeadershipState::Unavailable {
+        let text = "nobody leads: too few voters are reached from here, or vote";
+        return Reason::new("no_majority", state, text).hint(RECOVER);
+    }
+    let text = "nobody leads: an election is due";
+    let hint = "normal for a lease after a leader is gone; if it lasts, too few voters vote: `headcount voters list`, and \
+                `headcount doctor` at each of them says why";
+    Reason::new("no_leader", state, text).hint(hint)
+}
+
+/// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
+const RECOVER: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost for good, \
+    disks and all: `headcount recover` at one that is left, and never while they may be alive behind a cut";
+
+fn no_majority(facts: &Facts, state: State, what: &str, missing: &[NodeId]) -> Reason {
+    let (all, majority) = (facts.voters.len(), facts.majority());
+    let text = format!(
+        "{what}: {} of {all} voters can vote, {majority} are needed (missing: {})",
+        all - missing.len(),
+        names(missing)
+    );
+    Reason::new("no_majority", state, text).of(missing).hint(RECOVER)
+}
+
+/// Returns what to do about voters that have lost their data directories, if the others cannot elect anybody.
+fn recover_lost(facts: &Facts) -> String {
+    let is_up = |voter: &facts::Voter| voter.status == Some(Status::Up);
+    let up = facts.voters_that(is_up);
+    let left = facts.voters_that(|voter| is_up(voter) && !voter.has_lost_disk);
+    let silent = facts.voters_that(|voter| !is_up(voter) && !voter.has_lost_disk);
+    let named = up.iter().map(NodeId::as_str).collect::<Vec<_>>().join(",");
+    let first = "start them with their old data directories, if those are still there; if not";
+    match (left.first(), silent.as_slice()) {
+        (Some(left), _) => format!("{first}: `headcount recover --voters {named}` at {left}, which has its own"),
+        (None, []) => format!("{first}: `headcount recover --anew --voters {named}` at any member"),
+        (None, silent) => format!(
+            "{first}: start {} with what it has, and give `headcount recover --voters …` there; only if that is lost as well: \
+             `headcount recover --anew --voters {named}` at any member",
+            names(silent)
+        ),
+    }
+}
+
+/// Judges what the loss of one more voter would do, while somebody leads.
+fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
+    let all = facts.voters.len();
+    if all < SPARES_ONE {
+        return;
+    }
+    let missing = facts.voters_that(|voter| !voter.may_vote());
+    let left = all - missing.len();
+    if left < facts.majority() {
+        return reasons.push(no_majority(facts, State::Broken, "nobody leads once the lease ends", &missing));
+    }
+    if facts.tolerance.unwrap_or(left - facts.majority()) > 0 {
+        return;
+    }
+    let is_here = |voter: &facts::Voter| matches!(voter.status, Some(Status::Up | Status::Suspect));
+    let silent = facts.voters_that(|voter| !is_here(voter) && !voter.has_lost_disk);
+    let idle = facts.voters_that(|voter| is_here(voter) && !voter.may_vote() && !voter.has_lost_disk);
+    let lost = facts.voters_that(|voter| voter.has_lost_disk);
+    let mut hint = Vec::new();
+    if let Some(first) = silent.first() {
+        hint.push(format!(
+            "start {}; put another member in the place of one that is gone for good: `headcount voters replace {first} NEW`",
+            names(&silent)
+        ));
+    }
+    if !idle.is_empty() {
+        let at: Vec<NodeId> = idle.iter().filter(|id| **id != facts.me).cloned().collect();
+        if !at.is_empty() {
+            hint.push(format!("`headcount doctor` at {} says why it does not vote, though it is up", names(&at)));
+        }
+    }
+    if let Some(one) = lost.first() {
+        hint.push(format!(
+            "{} lost the data directory: `headcount voters remove {one}`, then `headcount voters add {one}`",
+            names(&lost)
+        ));
+    }
+    let who = if missing.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", verb(&missing, "does not vote", "do not vote"))
+    };
+    let text = format!("if one more voter fails, nobody leads{who}");
+    let hint =
+        if hint.is_empty() { "`headcount voters list` at the leader shows them".to_owned() } else { hint.join("; ") };
+    reasons.push(Reason::new("no_voter_to_spare", State::Degraded, text).of(&missing).hint(hint));
+}
+
+/// Judges the vote of this node. Without a majority there is nobody who could remove it, and more is said of that.
+fn own_vote(facts: &Facts, reasons: &mut Vec<Reason>) {
+    let is_lost = facts.voters.iter().any(|voter| voter.id == facts.me && voter.votes == Some(false));
+    if !is_lost || facts.is_aside || !facts.lost_majority().is_empty() {
+        return;
+    }
+    let me = &facts.me;
+    let text =
+        format!("{me} does not vote: the voters know its name with another identity than its data directory has");
+    let hint = format!(
+        "its old data directory is lost, or another one was given: `headcount voters remove {me}`, then `headcount voters add \
+         {me}`; or start it with the old one, if that is still there"
+    );
+    reasons.push(Reason::new("vote_lost", State::Degraded, text).of(std::slice::from_ref(me)).hint(hint));
+}
+
+/// Judges another electorate of which members tell: each one alone finds nothing wrong with itself, and yet two lead.
+fn other_electorate(facts: &Facts, led: &facts::Led, reasons: &mut Vec<Reason>) {
+    let Some(other) = &facts.other else { return };
+    let leads = |name: Option<&NodeId>, term: u64| {
+        name.map_or_else(|| "nobody leads".to_owned(), |name| format!("{name} leads in term {term}"))
+    };
+    let text = format!(
+        "there are two electorates in this cluster: here {}; by the word of {}, {} of the other one",
+        leads(led.leader.as_ref(), led.term),
+        other.by,
+        leads(other.leader.as_ref(), other.term.0)
+    );
+    if other.is_recovery {
+        let hint = "both were recovered, apart; the one that began at the lower term gives way by itself, within a minute: if it \
+                    does not, mend the network between the two leaders";
+        return reasons.push(Reason::new("two_electorates", State::Broken, text).hint(hint));
+    }
+    let younger = match &other.leader {
+        Some(_) if other.term.0 < led.term => "most often the other one, whose terms are lower",
+        Some(_) if other.term.0 > led.term => "most often that of this agent, whose terms are lower",
+        _ => "most often the younger one",
+    };
+    let hint = format!(
+        "one has to end, {younger}: stop its voters, and start them with empty data directories and a member of the electorate \
+         that stays among their seeds (with no other seeds than each other they may form one of their own again)"
+    );
+    reasons.push(Reason::new("two_electorates", State::Broken, text).hint(hint));
+}

@@ -1,0 +1,374 @@
+//! Each reason: the facts that make it, its state, and what is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::facts::{Led, Seen, Voter};
+use super::packets::Lately;
+use super::*;
+use crate::core::election::{Lineage, Term};
+use crate::core::{Counters, LeaveReason, OtherElectorate, Time};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn name(text: &str) -> NodeId {
+    NodeId::new(text).expect("a name")
+}
+
+/// Returns the facts of a, which is well among a, b, c, d and e; a, b and c vote, and b leads.
+fn well() -> Facts {
+    let seen = |id: &str| Seen { id: name(id), status: Status::Up, method: None, is_draining: false };
+    let voter = |id: &str| Voter { id: name(id), status: Some(Status::Up), votes: None, has_lost_disk: false };
+    Facts {
+        me: name("a"),
+        status: Status::Up,
+        cluster: name("shop"),
+        address: "10.0.0.1:7117".parse().expect("an address"),
+        uptime: 100 * SECOND,
+        key: None,
+        lacks: None,
+        failure: None,
+        is_reached: true,
+        members: ["a", "b", "c", "d", "e"].map(seen).to_vec(),
+        unreachable: 0,
+        differing: Vec::new(),
+        differing_count: 0,
+        unchanged_for: 100 * SECOND,
+        settling: 10 * SECOND,
+        leadership: Some(Led {
+            is_by_lease: false,
+            state: LeadershipState::Led,
+            leader: Some(name("b")),
+            term: 3,
+            remaining: Some(2 * SECOND),
+            vacant_for: Duration::ZERO,
+            lease: 5 * SECOND,
+        }),
+        voters: ["a", "b", "c"].map(voter).to_vec(),
+        tolerance: None,
+        other: None,
+        is_aside: false,
+        is_unwritten: false,
+        health_score: 0,
+        degraded_links: 0,
+        pages_shrunk: 0,
+        lately: Lately { received: 1_000, ..Lately::default() },
+        outside: Vec::new(),
+    }
+}
+
+impl Facts {
+    fn member(&mut self, id: &str) -> &mut Seen {
+        self.members.iter_mut().find(|member| member.id.as_str() == id).expect("a member")
+    }
+
+    fn voter(&mut self, id: &str) -> &mut Voter {
+        self.voters.iter_mut().find(|voter| voter.id.as_str() == id).expect("a voter")
+    }
+
+    /// Has a member be in a status, as a voter, too.
+    fn are(&mut self, ids: &[&str], status: Status, method: Option<DetectionMethod>) {
+        for id in ids {
+            (self.member(id).status, self.member(id).method) = (status, method);
+            if let Some(voter) = self.voters.iter_mut().find(|voter| voter.id.as_str() == *id) {
+                voter.status = Some(status);
+            }
+        }
+    }
+
+    /// Has nobody lead for this long.
+    fn vacant(&mut self, vacant_for: Duration, state: LeadershipState) {
+        let led = self.leadership.as_mut().expect("elected");
+        (led.leader, led.remaining, led.vacant_for, led.state) = (None, None, vacant_for, state);
+    }
+
+    fn other(&mut self, term: u64, is_recovery: bool) {
+        let (by, leader) = (name("x"), Some(name("y")));
+        self.other = Some(Arc::new(OtherElectorate { by, root: Lineage(0xef), leader, term: Term(term), is_recovery }));
+    }
+}
+
+const DOWN: Status = Status::Down;
+const LOST: Option<DetectionMethod> = Some(DetectionMethod::ConnectionLost);
+const SILENT: Option<DetectionMethod> = Some(DetectionMethod::HeartbeatTimeout);
+const CUT: Option<DetectionMethod> = Some(DetectionMethod::NetworkPartition);
+
+/// A change of facts that are well; the code of the only reason that comes of it beside notes, its state, words in its text, and
+/// words in its hint.
+type Case = (fn(&mut Facts), &'static str, State, &'static str, &'static str);
+
+#[rustfmt::skip]
+const CASES: &[Case] = {
+    use State::{Broken, Degraded, Unsettled, Well};
+    use LeadershipState::{Unavailable, Vacant};
+    &[
+        (|facts| facts.failure = Some("task driver ended".to_owned()), "task_died", Broken, "task driver ended", "restart"),
+        (|facts| (facts.status, facts.uptime) = (Status::Joining, SECOND), "joining", Unsettled, "not a member yet", "cluster shop with no key"),
+        (|facts| (facts.status, facts.lacks) = (Status::Joining, Some("no seed answered".to_owned())), "joining", Broken, "yet: no seed answered", "seeds"),
+        (|facts| {
+            (facts.status, facts.key) = (Status::Joining, Some("6251e6ca".to_owned()));
+            facts.lacks = Some("10.0.0.1:7117 does not open what this node sends".to_owned());
+        }, "joining", Broken, "does not open", "same key file, and send SIGHUP or restart: this is key 6251e6ca"),
+        (|facts| facts.is_reached = false, "unreachable", Broken, "does not answer at 10.0.0.1:7117", "advertise"),
+        // Members.
+        (|facts| facts.are(&["d"], DOWN, LOST), "member_down", Degraded, "d is down (connection lost)", "`headcount remove d`"),
+        (|facts| {
+            facts.are(&["d"], DOWN, LOST);
+            facts.are(&["e"], DOWN, SILENT);
+        }, "member_down", Degraded, "d and e are down", "`headcount remove NAME`"),
+        (|facts| facts.are(&["d"], Status::Suspect, SILENT), "member_suspected", Unsettled, "d is suspected", "stand still"),
+        (|facts| facts.are(&["d"], Status::Joining, None), "member_joining", Unsettled, "d is joining", ""),
+        (|facts| facts.are(&["d"], Status::Leaving, None), "member_leaving", Unsettled, "d is leaving", ""),
+        (|facts| facts.member("d").is_draining = true, "member_draining", Well, "d is draining", "`headcount undrain` at d"),
+        // A cut: both sides are named, and a death that its connection told of is none of it.
+        (|facts| {
+            facts.unreachable = 2;
+            facts.are(&["d", "e"], DOWN, CUT);
+        }, "cut", Degraded, "on this side a, b and c, beyond it d and e", "do not remove them"),
+        (|facts| {
+            facts.unreachable = 2;
+            facts.are(&["d"], DOWN, SILENT);
+            facts.are(&["e"], Status::Suspect, SILENT);
+        }, "cut", Degraded, "beyond it d and e", "--kind partition_healed"),
+        (|facts| {
+            facts.voters.clear();
+            facts.leadership = None;
+            facts.unreachable = 3;
+            facts.are(&["c", "d", "e"], DOWN, CUT);
+        }, "cut", Broken, "on this side a and b, beyond it c, d and e", "nor recover voters"),
+        // Views.
+        (|facts| {
+            (facts.differing, facts.differing_count) = (vec![name("c")], 1);
+            facts.unchanged_for = SECOND;
+        }, "views_differ", Unsettled, "1 member holds another view than a (c)", "headcount members"),
+        (|facts| (facts.differing, facts.differing_count) = (vec![name("c"), name("d")], 40), "views_differ", Degraded, "40 members hold another view than a (c among them)", "network"),
+        // Leaders.
+        (|facts| {
+            facts.voters.clear();
+            facts.are(&["b"], Status::Left(LeaveReason::Forced), None);
+        }, "leader_down", Degraded, "b leads in term 3 until its lease ends in 2 s, and has left", "headcount leader"),
+        (|facts| facts.vacant(SECOND, Vacant), "no_leader", Unsettled, "an election is due", "headcount voters list"),
+        (|facts| facts.vacant(6 * SECOND, Vacant), "no_leader", Broken, "an election is due", "headcount doctor"),
+        (|facts| {
+            facts.vacant(6 * SECOND, Vacant);
+            facts.leadership.as_mut().expect("elected").is_by_lease = true;
+            facts.voters.clear();
+        }, "no_leader", Broken, "nobody holds the lease", "`headcount leader --nodes`"),
+        (|facts| {
+            facts.vacant(6 * SECOND, Unavailable);
+            facts.leadership.as_mut().expect("elected").is_by_lease = true;
+            facts.voters.clear();
+        }, "database_away", Broken, "the database cannot be used", "`headcount leader --nodes`"),
+        (|facts| {
+            facts.vacant(6 * SECOND, Vacant);
+            facts.voters.clear();
+        }, "no_voters", Broken, "knows no voters", "`headcount recover --anew`"),
+        (|facts| facts.vacant(6 * SECOND, Unavailable), "no_majority", Broken, "too few voters are reached", "headcount recover"),
+        (|facts| {
+            facts.vacant(SECOND, Vacant);
+            for id in ["a", "b", "c"] {
+                facts.member(id).is_draining = true;
+            }
+        }, "voters_drain", Broken, "all voters that are up drain (a, b and c)", "`headcount undrain` at one of them"),
+        (|facts| {
+            facts.vacant(SECOND, Unavailable);
+            for id in ["b", "c"] {
+                facts.voter(id).has_lost_disk = true;
+            }
+        }, "voters_lost_data", Broken, "2 of 3 voters lost the data directory (b and c)", "`headcount recover --voters a,b,c` at a,"),
+        (|facts| {
+            facts.vacant(SECOND, Unavailable);
+            for id in ["a", "b", "c"] {
+                facts.voter(id).has_lost_disk = true;
+            }
+        }, "voters_lost_data", Broken, "3 of 3", "`headcount recover --anew --voters a,b,c` at any member"),
+        // Voters.
+        (|facts| facts.tolerance = Some(0), "no_voter_to_spare", Degraded, "if one more voter fails, nobody leads", "headcount voters list"),
+        (|facts| {
+            facts.tolerance = Some(0);
+            facts.voter("c").votes = Some(false);
+        }, "no_voter_to_spare", Degraded, "nobody leads: c does not vote", "`headcount doctor` at c says why"),
+        (|facts| {
+            facts.tolerance = Some(0);
+            (facts.voter("c").votes, facts.voter("c").has_lost_disk) = (Some(false), true);
+        }, "no_voter_to_spare", Degraded, "c does not vote", "`headcount voters remove c`, then `headcount voters add c`"),
+        (|facts| {
+            facts.tolerance = Some(1);
+            facts.voter("a").votes = Some(false);
+        }, "vote_lost", Degraded, "a does not vote", "voters remove a"),
+        (|facts| facts.other(4, false), "two_electorates", Broken, "by the word of x, y leads in term 4", "that of this agent, whose terms are lower"),
+        (|facts| facts.other(2, false), "two_electorates", Broken, "here b leads in term 3", "the other one, whose terms are lower"),
+        (|facts| facts.other(9, true), "two_electorates", Broken, "two electorates", "gives way by itself"),
+        // The node.
+        (|facts| facts.is_aside = true, "disk_refused", Broken, "a stands aside", "space"),
+        (|facts| facts.is_unwritten = true, "disk_refused", Broken, "cannot write its state", "data directory"),
+        (|facts| facts.health_score = 3, "observation_doubted", Degraded, "doubts its own observation", "lateness"),
+        (|facts| facts.degraded_links = 2, "links_degraded", Degraded, "2 members", "log names them"),
+        // Packets.
+        (|facts| facts.lately.overflows = 3, "packets_lost", Degraded, "the kernel dropped 3", "rmem_max"),
+        (|facts| facts.pages_shrunk = 1, "small_pages", Well, "large datagrams", "MTU"),
+        (|facts| facts.lately.dropped = vec![("other_cluster", 100)], "packets_unused", Degraded, "100 packets", "cluster names"),
+        (|facts| facts.lately.dropped = vec![("unknown_key", 10)], "shut_out", Degraded, "reason unknown_key", "seal.mode"),
+        (|facts| facts.lately.dropped = vec![("unsealed", 10)], "shut_out", Degraded, "somebody is shut out", "clear packets"),
+        (|facts| facts.lately.dropped = vec![("sealed_unknown_key", 10)], "shut_out", Degraded, "10 packets of the last minute", "keys list"),
+        (|facts| facts.lately.dropped = vec![("not_loopback", 10)], "shut_out", Degraded, "refused", "key file"),
+        (|facts| facts.outside = vec![Reason::new("streams_taken", Degraded, "all taken").hint("wait")], "streams_taken", Degraded, "taken", "wait"),
+    ]
+};
+
+#[test]
+fn each_reason_is_told_for_its_facts_with_its_state_and_what_to_do() {
+    let all_well = judge(well());
+    assert_eq!((all_well.state, &all_well.reasons[..], all_well.to_string().as_str()), (State::Well, &[][..], "well"));
+    for (place, (change, code, state, text, hint)) in CASES.iter().enumerate() {
+        let mut facts = well();
+        change(&mut facts);
+        let told = judge(facts);
+        let [reason, notes @ ..] = &told.reasons[..] else { panic!("case {place}, {code}: {told:?}") };
+        assert!(notes.iter().all(|note| note.state == State::Well), "case {place}, {code}: {told:?}");
+        assert_eq!((reason.code, reason.state, told.state), (*code, *state, *state), "case {place}: {told:?}");
+        assert!(reason.text.contains(text) && reason.hint.clone().unwrap_or_default().contains(hint), "{reason:?}");
+    }
+}
+
+#[test]
+fn the_page_names_every_code_with_its_meaning_and_no_other() {
+    let codes = |text: &'static str| {
+        text.lines()
+            .filter_map(move |line| line.trim_start_matches("//! ").strip_prefix("| `")?.split_once(" | "))
+            .flat_map(|(codes, _)| codes.split(['`', ',', ' ']).filter(|code| !code.is_empty()).collect::<Vec<_>>())
+    };
+    let listed: std::collections::BTreeSet<_> = codes(include_str!("mod.rs")).collect();
+    let guide = include_str!("../../operations.md");
+    let told =
+        guide.split("## The verdict").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a part of the guide");
+    assert_eq!(listed, codes(told).collect(), "the list of this module, and that of the guide");
+    for (_, code, ..) in CASES {
+        assert!(listed.contains(code), "{code}");
+    }
+}
+
+/// Returns the codes of what comes of a change, the worst first.
+fn codes(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, State)> {
+    let mut facts = well();
+    change(&mut facts);
+    judge(facts).reasons.iter().map(|reason| (reason.code, reason.state)).collect()
+}
+
+#[test]
+fn a_leader_that_is_down_is_a_reason_by_itself_while_its_lease_goes_on() {
+    let told = codes(|facts| facts.are(&["b"], DOWN, LOST));
+    let expected = ["member_down", "leader_down", "no_voter_to_spare"].map(|code| (code, State::Degraded));
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn without_a_majority_of_the_voters_it_is_broken_although_a_lease_goes_on() {
+    let down = |facts: &mut Facts| facts.are(&["b", "c"], DOWN, SILENT);
+    assert_eq!(codes(down)[0], ("no_majority", State::Broken));
+    let told = judge({
+        let mut facts = well();
+        down(&mut facts);
+        facts.vacant(6 * SECOND, LeadershipState::Unavailable);
+        facts
+    });
+    let reason = &told.reasons[0];
+    assert_eq!(reason.text, "nobody leads: 1 of 3 voters can vote, 2 are needed (missing: b and c)");
+    assert!(reason.hint.as_ref().is_some_and(|hint| hint.contains("never while") && !hint.contains("replace")));
+    // Those that are left can elect somebody, though one lost its disk.
+    let told = codes(|facts| {
+        facts.vacant(SECOND, LeadershipState::Vacant);
+        facts.voter("c").has_lost_disk = true;
+    });
+    assert_eq!(told, [("no_leader", State::Unsettled)]);
+}
+
+#[test]
+fn who_does_not_lead_claims_nothing_of_who_votes_and_few_voters_never_spare_one() {
+    assert_eq!(codes(|facts| facts.are(&["c"], Status::Suspect, SILENT)), [("member_suspected", State::Unsettled)]);
+    assert_eq!(
+        codes(|facts| {
+            facts.voters.truncate(2);
+            facts.tolerance = Some(0);
+        }),
+        []
+    );
+    assert_eq!(
+        codes(|facts| {
+            facts.is_aside = true;
+            facts.tolerance = Some(1);
+            facts.voter("a").votes = Some(false);
+        }),
+        [("disk_refused", State::Broken)],
+        "its disk is told of"
+    );
+}
+
+#[test]
+fn deaths_that_their_connections_told_of_are_no_cut() {
+    let told = |unreachable| {
+        let mut facts = well();
+        facts.leadership = None;
+        facts.unreachable = unreachable;
+        facts.are(&["b"], DOWN, LOST);
+        facts.are(&["c"], DOWN, SILENT);
+        facts.are(&["d"], DOWN, CUT);
+        let told = judge(facts).reasons;
+        told.into_iter().map(|reason| (reason.code, names(&reason.nodes))).collect::<Vec<_>>()
+    };
+    assert_eq!(told(2), [("cut", "c and d".to_owned()), ("member_down", "b".to_owned())]);
+    assert_eq!(told(0), [("cut", "d".to_owned()), ("member_down", "b and c".to_owned())]);
+}
+
+#[test]
+fn refused_packets_are_named_where_somebody_is_missing_and_what_is_normal_never_is() {
+    let few = vec![("sealed_unknown_key", 2)];
+    assert_eq!(codes(|facts| facts.lately.dropped = few.clone()), [], "what a change of modes leaves");
+    let mut facts = well();
+    facts.leadership = None;
+    facts.lately.dropped = few;
+    facts.are(&["d"], DOWN, SILENT);
+    let told = judge(facts);
+    assert!(told.to_string().contains("one of those that are down may live, and have other keys (d)"), "{told}");
+    let joins = codes(|facts| {
+        facts.status = Status::Joining;
+        facts.lately.dropped = vec![("other_cluster", 3)];
+    });
+    assert_eq!(joins.last(), Some(&("packets_unused", State::Degraded)));
+    assert_eq!(codes(|facts| (facts.lately.received, facts.lately.dropped) = (100_000, vec![("malformed", 900)])), []);
+}
+
+#[test]
+fn packets_are_those_of_the_last_minute() {
+    let recent = Recent::default();
+    let at = |second: u64| Time::ORIGIN + Duration::from_secs(second);
+    let tally = |packets: u64| {
+        let mut counters = Counters::default();
+        counters.packets_received = packets;
+        (0..packets).for_each(|_| counters.drop(crate::core::DropReason::Own));
+        Tally::new(&counters, [0, 0, 0, packets, 0, 0, 0, 0], packets)
+    };
+    let lately = |second, packets| Lately::since(&tally(packets), &recent.at(at(second)).before);
+    assert_eq!(lately(0, 7).received, 7, "of an agent that is younger all");
+    for second in 0..200 {
+        recent.note(at(second), second / 50, || second > 30, || tally(if second < 100 { second } else { 100 }));
+    }
+    let told = lately(199, 100);
+    assert_eq!((told.received, told.dropped), (0, Vec::new()), "what is over is no trouble");
+    let told = lately(199, 103);
+    assert_eq!((told.overflows, told.dropped), (3, vec![("sealed_unknown_key", 3)]));
+    let past = recent.at(at(199));
+    assert_eq!((past.vacant_for, past.unchanged_for), (Duration::ZERO, Duration::from_secs(49)));
+    recent.note(at(200), 3, || false, Tally::default);
+    assert_eq!(recent.at(at(207)).vacant_for, Duration::from_secs(7));
+    assert!(format!("{recent:?}").len() < 20_000, "few tallies are kept");
+}
+
+#[test]
+fn long_names_take_no_place_of_numbers_and_of_other_reasons() {
+    let told = |all: &[&str]| names(&all.iter().map(|id| name(id)).collect::<Vec<_>>());
+    assert_eq!([told(&[]), told(&["a"]), told(&["a", "b"])], ["", "a", "a and b"]);
+    assert_eq!([told(&["a", "b", "c"]), told(&["a", "b", "c", "d"])], ["a, b and c", "a, b and 2 more"]);
+    let long = ["web-000.eu-central-1.example.com", "web-001.eu-central-1.example.com"];
+    assert_eq!(told(&long), "web-000.eu-central-1.example.com and 1 more");
+}
