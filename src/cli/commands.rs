@@ -30,10 +30,17 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn members(args: &MembersArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     let query = MemberQuery::all().statuses(&args.status).tags(&args.tags);
-    let members = connect(&args.target.agent)?.members_where(&query)?;
+    let client = connect(&args.target.agent)?;
+    let members = client.members_where(&query)?;
     match args.target.format {
         Format::Json => json_line(out, &members)?,
-        Format::Table => table::members(out, &members, SystemTime::now(), Paint::of_stdout())?,
+        Format::Table => {
+            table::members(out, &members, SystemTime::now(), Paint::of_stdout())?;
+            // An older agent makes none.
+            if let (true, Ok(verdict)) = (query == MemberQuery::all(), client.verdict()) {
+                table::verdict(out, &verdict, Paint::of_stdout())?;
+            }
+        }
     }
     Ok(Exit::DONE)
 }

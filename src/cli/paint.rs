@@ -49,6 +49,16 @@ impl Tone {
         }
     }
 
+    /// Returns the tone of a verdict, or of one of its reasons.
+    pub(super) fn of_state(state: &str) -> Self {
+        match state {
+            "well" => Self::Good,
+            "unsettled" | "degraded" => Self::Doubtful,
+            "broken" => Self::Bad,
+            _ => Self::Plain,
+        }
+    }
+
     /// Returns the tone of a kind of events.
     pub(super) fn of_event(kind: &str) -> Self {
         match kind {

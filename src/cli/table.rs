@@ -9,7 +9,7 @@ use tabwriter::TabWriter;
 
 use super::human::{self, NOTHING};
 use super::paint::{Paint, Tone, worst_first};
-use crate::json::{Info, JoinResult, Member, Sealing};
+use crate::json::{Info, JoinResult, Member, Sealing, Verdict};
 
 /// Writes rows of cells, in aligned columns.
 pub(super) fn write<const N: usize>(
@@ -51,6 +51,19 @@ pub(super) fn members(out: &mut impl Write, members: &[Member], now: SystemTime,
         ]
     };
     write(out, ["NODE", "STATUS", "ADDRESS", "SINCE", "HEARD", "RTT", "TAGS"], members.iter().map(row))
+}
+
+/// Writes the reasons why a cluster is not well, below its members; nothing of one that is.
+pub(super) fn verdict(out: &mut impl Write, verdict: &Verdict, paint: Paint) -> io::Result<()> {
+    let reasons = verdict.reasons.iter().filter(|reason| reason.state != "well");
+    for (place, reason) in reasons.enumerate() {
+        let state = paint.tone(Tone::of_state(&reason.state), &human::plain(&reason.state));
+        writeln!(out, "{}{state}: {}", if place == 0 { "\n" } else { "" }, human::plain(&reason.text))?;
+        if let Some(hint) = &reason.hint {
+            writeln!(out, "{}", paint.tone(Tone::Faint, &format!("  → {}", human::plain(hint))))?;
+        }
+    }
+    out.flush()
 }
 
 /// Writes the outcome for each address of a join.

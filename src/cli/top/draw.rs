@@ -107,76 +107,22 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
     }
 }
 
-/// Returns the tone of the cluster as a whole, a word for it, the number of members that are up of those there are, and
-/// the reasons why it is not as it should be. `is_brief`: of several members the number is told, and no name.
-pub(super) fn verdict(screen: &Screen, is_brief: bool) -> (Tone, &'static str, String, Vec<String>) {
-    let count = |status| screen.count(status);
-    let up = count("up");
-    let all = screen.members.len() - count("left");
-    let of_all = format!("{up} of {all} up");
-    let mut reasons = Vec::new();
-    for status in ["down", "suspect", "leaving", "joining"] {
-        let those = screen.members.values().filter(|member| member.status == status);
-        let names: Vec<String> = those.map(|member| plain(&member.id)).collect();
-        match names.as_slice() {
-            [] => {}
-            [_, _, ..] if is_brief => reasons.push(format!("{} {status}", names.len())),
-            [a] => reasons.push(format!("{a} {status}")),
-            [a, b] => reasons.push(format!("{a} and {b} {status}")),
-            [a, b, more @ ..] => reasons.push(format!("{a}, {b} and {} more {status}", more.len())),
-        }
-    }
-    let state = screen.leader.as_ref().map(|leader| leader.state.as_str());
-    match state {
-        Some("vacant") => reasons.push("nobody leads".to_owned()),
-        Some("unavailable") => reasons.push("nobody can lead".to_owned()),
-        _ => {}
-    }
-    if tolerates_nothing(screen) {
-        reasons.push("no voter may fail".to_owned());
-    }
-    if screen.info.agreement.as_ref().is_some_and(|agreement| agreement.fingerprints.len() > 1) {
-        reasons.push("views differ".to_owned());
-    }
-    if screen.info.tasks != "ok" {
-        reasons.push(format!("agent: {}", plain(&screen.info.tasks)));
-    }
-    let is_bad = count("down") > 0 || state == Some("unavailable") || screen.info.tasks != "ok";
-    let (tone, word) = match reasons.is_empty() {
-        _ if screen.members.is_empty() => (Tone::Plain, "LOOKING"),
-        _ if screen.silence().is_some() => (Tone::Plain, "UNKNOWN"),
-        _ if is_bad => (Tone::Bad, "BROKEN"),
-        false => (Tone::Doubtful, "UNSETTLED"),
-        true => (Tone::Good, "HEALTHY"),
-    };
-    (tone, word, of_all, reasons)
-}
-
-/// Returns true if somebody leads, and the loss of one more voter would end that. Fewer than three voters never can
-/// lose one. Who leads knows; elsewhere voters that are Up may vote or not, and others do not.
-fn tolerates_nothing(screen: &Screen) -> bool {
-    let (Some(leader), Some(voters)) = (&screen.leader, &screen.voters) else { return false };
-    let (Some(majority), true) = (voters.majority, leader.leader.is_some() && voters.voters.len() > 2) else {
-        return false;
-    };
-    let may_vote = |voter: &&crate::json::Voter| voter.votes != Some(false) && voter.status.as_deref() == Some("up");
-    let left = voters.voters.iter().filter(may_vote).count();
-    voters.failure_tolerance.unwrap_or_else(|| left.saturating_sub(majority)) == 0
-}
-
+/// Returns the line of the agent's verdict: a word for the cluster as a whole, the number of members that are up of those there
+/// are, and the reasons why it is not well.
 fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
-    let (tone, word, of_all, reasons) = verdict(screen, false);
     let is_lost = screen.silence().is_some();
-    let of_all = if is_lost { format!(" {of_all}, when last heard") } else { format!(" {of_all}") };
-    let told =
-        |reasons: &[String]| if reasons.is_empty() { String::new() } else { format!("  {}", reasons.join("; ")) };
-    let room = usize::from(width).saturating_sub(word.len() + 3 + of_all.len() + 1);
-    let mut why = told(&reasons);
-    if why.chars().count() > room {
-        // Names take the place of how many there are, and of the reasons after them.
-        why = told(&verdict(screen, true).3);
-    }
-    let why = cut(&why, room);
+    let (tone, word) = match &screen.verdict {
+        _ if is_lost => (Tone::Plain, "UNKNOWN".to_owned()),
+        None => (Tone::Plain, "LOOKING".to_owned()),
+        Some(verdict) => (Tone::of_state(&verdict.state), plain(&verdict.state).to_uppercase()),
+    };
+    let all = screen.members.len() - screen.count("left");
+    let when = if is_lost { ", when last heard" } else { "" };
+    let of_all = format!(" {} of {all} up{when}", screen.count("up"));
+    let told: Vec<String> =
+        screen.verdict.iter().flat_map(|verdict| &verdict.reasons).map(|it| plain(&it.text)).collect();
+    let why = if told.is_empty() { String::new() } else { format!("  {}", told.join("; ")) };
+    let why = cut(&why, usize::from(width).saturating_sub(word.len() + 3 + of_all.len() + 1));
     Line::from(vec![
         Span::raw(" "),
         Span::styled(format!(" {word} "), look.loud(tone)),
@@ -244,6 +190,7 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
         return;
     }
     let is_narrow = area.width < NARROW;
+    let longest_name = if is_narrow { 16 } else { 24 };
     let age = screen.read_at.and_then(|at| look.now.duration_since(at).ok()).unwrap_or_default();
     let leader = screen.leader.as_ref().and_then(|leader| leader.leader.as_deref());
     let name_of = |member: &Member| match (member.is_me, leader == Some(&*member.id)) {
@@ -260,7 +207,7 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
         Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
     };
     let mut widths = vec![
-        longest(&|member| name_of(member).chars().count(), 4, if is_narrow { 16 } else { 24 }),
+        longest(&|member| name_of(member).chars().count(), 4, longest_name),
         longest(&|member| status(member).chars().count(), 6, 32),
         Constraint::Length(6),
         Constraint::Length(6),
@@ -274,7 +221,7 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
         let silence = member.last_heard_ms.map(|ms| human::duration(Duration::from_millis(ms) + whole_seconds(age)));
         let tone = Tone::of_status(&member.status);
         let mut cells = vec![
-            Cell::from(name_of(member)),
+            Cell::from(cut(&name_of(member), longest_name)),
             Cell::from(status(member)).style(look.tone(tone)),
             Cell::from(human::ago(member.since, look.now)),
             Cell::from(silence.unwrap_or_else(|| NOTHING.to_owned())),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::failure::Failure;
 use crate::client::{Client, ClientError, EventQuery, EventUpdate};
-use crate::json::{Info, Leader, Member, Voters};
+use crate::json::{Info, Leader, Member, Verdict};
 
 /// The largest number of items that wait to be drawn.
 pub(super) const QUEUED_NEWS: usize = 1_024;
@@ -45,8 +45,8 @@ pub(super) enum News {
 pub(super) struct Figures {
     pub(super) info: Info,
     pub(super) leader: Leader,
-    /// The voters; `None` where none are elected by.
-    pub(super) voters: Option<Voters>,
+    /// The agent's judgement; `None` from an older one, which makes none.
+    pub(super) verdict: Option<Verdict>,
     /// All members, those that left included.
     pub(super) members: Vec<Member>,
 }
@@ -115,7 +115,6 @@ fn poll_figures(client: &Client, told: &SyncSender<News>) {
 
 fn figures(client: &Client) -> Result<Figures, ClientError> {
     let all = crate::client::MemberQuery::all().statuses(crate::Status::NAMES);
-    let leader = client.leader(None)?;
-    let voters = if leader.mode == "quorum" { Some(client.voters()?) } else { None };
-    Ok(Figures { info: client.info()?, leader, voters, members: client.members_where(&all)? })
+    let (info, leader, members) = (client.info()?, client.leader(None)?, client.members_where(&all)?);
+    Ok(Figures { info, leader, members, verdict: client.verdict().ok() })
 }

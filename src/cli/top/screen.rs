@@ -14,7 +14,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::feed::{Figures, News};
 use crate::cli::paint::worst_first;
 use crate::client::EventUpdate;
-use crate::json::{Event, Info, Leader, Member, Voters};
+use crate::json::{Event, Info, Leader, Member, Verdict};
 
 /// The largest number of events on the timeline.
 pub(super) const MAX_TIMELINE: usize = 500;
@@ -85,8 +85,8 @@ pub(super) struct Screen {
     pub(super) agent: String,
     pub(super) info: Info,
     pub(super) leader: Option<Leader>,
-    /// The voters; `None` while they are not known, or where none are elected by.
-    pub(super) voters: Option<Voters>,
+    /// The agent's judgement; `None` while it is not known.
+    pub(super) verdict: Option<Verdict>,
     pub(super) members: BTreeMap<String, Member>,
     /// Time at which the members' ages were read.
     pub(super) read_at: Option<SystemTime>,
@@ -114,7 +114,7 @@ impl Screen {
             agent,
             info,
             leader: None,
-            voters: None,
+            verdict: None,
             members: BTreeMap::new(),
             read_at: None,
             timeline: VecDeque::new(),
@@ -149,8 +149,8 @@ impl Screen {
             News::Update(EventUpdate::Resumed) => (self.broken, self.unstreamed) = (None, None),
             News::Figures(figures) => {
                 self.unanswered = None;
-                let Figures { info, leader, voters, members } = *figures;
-                (self.info, self.leader, self.voters) = (info, Some(leader), voters);
+                let Figures { info, leader, verdict, members } = *figures;
+                (self.info, self.leader, self.verdict) = (info, Some(leader), verdict);
                 self.replace(members, now);
             }
             News::Update(_) | News::Failed(_) | News::Stop => {}
