@@ -117,17 +117,6 @@ fn is_served(served: &BTreeSet<String>, name: &str) -> bool {
 }
 
 #[test]
-fn the_doctor_reads_metrics_that_there_are() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let served = served(folder.path());
-    let doctor = named(include_str!("../src/cli/doctor/figures.rs"));
-    assert!(doctor.len() >= 12, "{doctor:?}");
-    for name in doctor {
-        assert!(is_served(&served, &name), "{name} in the doctor's figures");
-    }
-}
-
-#[test]
 fn the_dashboard_reads_metrics_that_there_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let served = served(folder.path());

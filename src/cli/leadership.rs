@@ -17,13 +17,17 @@ use super::human::{self, NOTHING, plain};
 use super::table;
 use crate::client::{Client, ClientError};
 use crate::core::NodeId;
-use crate::json::{Leader, Member, Recover, Voter, Voters};
+use crate::json::{Leader, Reason, Recover, Voters};
 use crate::lease::LeaseName;
 
 /// Time for which a leader is awaited after another one resigned, or after a recovery: longer than the leases of most clusters.
 const SUCCESSION_PATIENCE: Duration = Duration::from_secs(20);
 /// Interval at which it is looked for.
 const SUCCESSION_PAUSE: Duration = Duration::from_millis(50);
+
+/// The reasons of a verdict that are about the leader.
+const LEADERSHIP: [&str; 7] =
+    ["joining", "leader_down", "no_leader", "no_majority", "no_voters", "voters_drain", "voters_lost_data"];
 
 pub(super) fn leader(args: &LeaderArgs, out: &mut impl Write) -> Result<Exit, Failure> {
     if let Some(LeaderCommand::Resign(args)) = &args.command {
@@ -41,50 +45,14 @@ fn show_leader(client: &Client, leader: &Leader, format: Format, out: &mut impl 
     match format {
         Format::Json => json_line(out, leader)?,
         Format::Table => {
-            let is_vacant = leader.leader.is_none() && leader.mode == "quorum";
-            let is_joining = is_vacant && client.info()?.status == "joining";
-            let why = if is_vacant && !is_joining { why_vacant(&client.voters()?, &client.members()?) } else { None };
-            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, why.as_deref(), is_joining))?;
+            // The agent's verdict is about the leader of the cluster, and not about those of further leases.
+            let verdict = if leader.mode == "quorum" { client.verdict().ok() } else { None };
+            let mut reasons = verdict.iter().flat_map(|verdict| &verdict.reasons);
+            let reason = reasons.find(|reason| LEADERSHIP.contains(&reason.code.as_str()));
+            table::write(out, ["WHAT", "VALUE"], leader_rows(leader, reason))?;
         }
     }
     Ok(Exit::DONE)
-}
-
-/// Returns the voters that keep leadership vacant by draining: all that are Up, if there are any and all of them drain.
-pub(super) fn draining_voters(voters: &Voters, members: &[Member]) -> Vec<String> {
-    let is_voter = |member: &&Member| voters.voters.iter().any(|voter| voter.id == member.id);
-    let up: Vec<&Member> = members.iter().filter(|member| member.status == "up").filter(is_voter).collect();
-    if up.iter().all(|member| member.draining) {
-        up.iter().map(|member| plain(&member.id)).collect()
-    } else {
-        Vec::new()
-    }
-}
-
-/// Returns the voters that have lost their data directories, if so many have that the others cannot elect anybody.
-pub(super) fn lost_majority(voters: &Voters) -> Vec<String> {
-    let is_lost = |voter: &&Voter| voter.lost_disk;
-    let lost: Vec<String> = voters.voters.iter().filter(is_lost).map(|voter| plain(&voter.id)).collect();
-    let left = voters.voters.len() - lost.len();
-    if voters.majority.is_some_and(|majority| left < majority) { lost } else { Vec::new() }
-}
-
-/// Returns why no election is to be expected, though nobody leads.
-fn why_vacant(voters: &Voters, members: &[Member]) -> Option<String> {
-    let (lost, drained) = (lost_majority(voters), draining_voters(voters, members));
-    if !lost.is_empty() {
-        let (lost, names, all) = (lost.len(), lost.join(", "), human::count(voters.voters.len(), "voter"));
-        return Some(format!(
-            " (nobody can be elected: {lost} of {all} lost the data directory, {names}; `headcount doctor` says \
-             what to do)"
-        ));
-    }
-    (!drained.is_empty()).then(|| {
-        format!(
-            " (no election is due: all voters that are up drain, {}; `headcount undrain` ends that)",
-            drained.join(", ")
-        )
-    })
 }
 
 /// Asks the leader to resign and shows the next leader; fails if there is none yet, or a different one than asked for.
@@ -126,11 +94,11 @@ fn leader_of(seen: &Leader) -> String {
     seen.leader.as_deref().map_or_else(|| "the leader".to_owned(), plain)
 }
 
-/// Returns the rows of the table; `why`: the reason why nobody is to be elected, if that is known.
-fn leader_rows(leader: &Leader, why: Option<&str>, is_joining: bool) -> Vec<[String; 2]> {
+/// Returns the rows of the table; `reason`: that of the agent's verdict which is about the leader, if there is one.
+fn leader_rows(leader: &Leader, reason: Option<&Reason>) -> Vec<[String; 2]> {
+    let why = reason.map(|reason| format!(" ({})", plain(&reason.text)));
     let meaning = match leader.state.as_str() {
-        "vacant" | "unavailable" if is_joining => " (this node joins: it learns who leads once it is let in)",
-        "vacant" | "unavailable" if why.is_some() => why.unwrap_or_default(),
+        _ if why.is_some() => why.as_deref().unwrap_or_default(),
         "vacant" if leader.contends == Some(false) => {
             " (this node does not contend for this lease: see `headcount info`)"
         }
@@ -139,8 +107,6 @@ fn leader_rows(leader: &Leader, why: Option<&str>, is_joining: bool) -> Vec<[Str
             " (the database cannot be used: `headcount leader --nodes` says why)"
         }
         "disabled" => " (nobody is elected here: leadership.mode = \"none\")",
-        "vacant" => " (an election is due)",
-        "unavailable" => " (too few voters can be reached: see `headcount voters list`)",
         _ => "",
     };
     let who = leader.leader.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
@@ -154,8 +120,10 @@ fn leader_rows(leader: &Leader, why: Option<&str>, is_joining: bool) -> Vec<[Str
         ("state", format!("{}{meaning}", plain(&leader.state))),
         ("lease", lease.unwrap_or_else(|| NOTHING.to_owned())),
     ]
+    .into_iter()
+    .chain(reason.and_then(|reason| reason.hint.as_deref()).map(|hint| ("to do", plain(hint))))
     .map(|(what, value)| [what.to_owned(), value])
-    .into()
+    .collect()
 }
 
 pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -360,15 +328,18 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_leader_says_why() {
-        for (state, why) in [("unavailable", "too few voters"), ("vacant", "an election"), ("disabled", "mode")] {
+        let reason: Reason = serde_json::from_str(
+            r#"{"code":"no_leader","state":"broken","text":"an election is due","nodes":[],"hint":"wait"}"#,
+        )
+        .expect("a reason");
+        for (state, reason, why) in [("vacant", Some(&reason), "(an election is due)"), ("disabled", None, "mode")] {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"quorum","state":"{state}","lease_remaining_ms":null}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, false);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), reason);
             assert_eq!(rows[0], ["leader", "-"]);
             assert!(rows[2][1].contains(why), "{rows:?}");
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, state != "disabled");
-            assert_eq!(rows[2][1].contains("this node joins"), state != "disabled", "{rows:?}");
+            assert_eq!(rows.get(4), reason.map(|_| ["to do", "wait"].map(str::to_owned)).as_ref());
         }
         for (state, contends, why) in [
             ("vacant", "false", "does not contend for this lease"),
@@ -378,7 +349,7 @@ mod tests {
             let json = format!(
                 r#"{{"leader":null,"term":3,"is_me":false,"mode":"lease","state":"{state}","lease_remaining_ms":null,"contends":{contends}}}"#
             );
-            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None, false);
+            let rows = leader_rows(&serde_json::from_str(&json).expect("a leader"), None);
             assert!(rows[2][1].contains(why), "{rows:?}");
         }
     }

@@ -258,7 +258,7 @@ fn health_is_an_exit_code_and_doctor_fails_for_what_is_wrong() {
     assert_eq!((code, &report["ok"]), (0, &true.into()), "{output}{errors}");
     let checks: Vec<&str> =
         report["checks"].as_array().expect("checks").iter().filter_map(|c| c["check"].as_str()).collect();
-    for check in ["agent", "ready", "leader", "packets", "members", "timing", "protocol", "clocks", "files"] {
+    for check in ["agent", "verdict", "reach", "timing", "protocol", "clocks", "files"] {
         assert!(checks.contains(&check), "{check}: {output}");
     }
     // Nobody listens on the discard port here.

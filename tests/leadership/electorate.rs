@@ -174,7 +174,7 @@ fn once_most_voters_lost_their_data_everybody_says_so_with_what_to_do_and_that_i
         wait_for("nobody can lead", || (leader(agent)["state"] == "unavailable").then_some(()));
         assert!(agent.get("/readyz").starts_with("HTTP/1.1 503 "), "{}", agent.get("/readyz"));
         let told = agent.client(&["leader"]).1;
-        assert!(told.contains("2 of 3 voters lost the data directory, b, c"), "{told}");
+        assert!(told.contains("2 of 3 voters lost the data directory (b and c)"), "{told}");
         let (status, told) = agent.client(&["doctor"]);
         let advice = "`headcount recover --voters a,b,c` at a";
         assert!(status.code() == Some(1) && told.contains(advice) && !told.contains("voters remove"), "{told}");

@@ -9,8 +9,7 @@ use std::time::Duration;
 use super::Clock;
 use super::report::{Finding, Level, names};
 use crate::cli::human::{self, plain};
-use crate::client::Health;
-use crate::json::{Info, KeyHolder, Member};
+use crate::json::{Info, KeyHolder, Member, Reason, Verdict};
 use crate::seal::SealMode;
 
 /// Clocks that differ by more make dates of events hard to compare.
@@ -18,162 +17,30 @@ const CLOCKS_APART: f64 = 2.0;
 /// Clocks that differ by more are wrong.
 const CLOCKS_WRONG: f64 = 60.0;
 
-/// Judges what the agent says of itself.
-pub(super) fn agent(info: &Info) -> Vec<Finding> {
+/// Says who the agent is.
+pub(super) fn agent(info: &Info) -> Finding {
     let uptime = human::duration(Duration::from_millis(info.uptime_ms));
-    let mut findings = vec![if info.tasks == "ok" {
-        let (node, cluster, version) = (plain(&info.node), plain(&info.cluster), plain(&info.version));
-        Finding::ok("agent", format!("{node} of cluster {cluster}, version {version}, up {uptime}"))
-    } else {
-        Finding::fail(
-            "agent",
-            format!("a part of it has died: {}", plain(&info.tasks)),
-            "restart it, and report the log",
-        )
-    }];
-    match &info.agreement {
-        Some(agreement) if agreement.fingerprints.len() > 1 => {
-            let others: Vec<String> = agreement
-                .fingerprints
-                .iter()
-                .skip(1)
-                .flat_map(|group| group.members.iter().map(|name| plain(name)))
-                .collect();
-            let found = format!(
-                "{} views are held; {} differ from {}",
-                agreement.fingerprints.len(),
-                names(&others),
-                plain(&info.node)
-            );
-            findings.push(Finding::warn(
-                "agreement",
-                found,
-                Some("normal for seconds after a change; if it stays, look at the links between them"),
-            ));
-        }
-        // Nobody was heard.
-        Some(_) if info.status == "joining" => {}
-        Some(agreement) => {
-            let heard: usize = agreement.fingerprints.iter().map(|group| group.count).sum();
-            let found = match heard {
-                1 => "one view; this node alone was heard".to_owned(),
-                _ => format!("one view, held by all {heard} members that were heard"),
-            };
-            findings.push(Finding::ok("agreement", found));
-        }
-        None => {}
+    let (node, cluster, version) = (plain(&info.node), plain(&info.cluster), plain(&info.version));
+    Finding::ok("agent", format!("{node} of cluster {cluster}, version {version}, up {uptime}"))
+}
+
+/// Says what the agent finds itself, of all that it knows: one finding for each reason.
+pub(super) fn verdict(verdict: &Verdict) -> Vec<Finding> {
+    let finding = |reason: &Reason| Finding {
+        check: plain(&reason.code).into(),
+        level: match reason.state.as_str() {
+            "well" => Level::Ok,
+            "broken" => Level::Fail,
+            _ => Level::Warn,
+        },
+        found: plain(&reason.text),
+        advice: reason.hint.as_deref().map(plain),
+    };
+    let mut findings: Vec<Finding> = verdict.reasons.iter().map(finding).collect();
+    if verdict.state == "well" {
+        findings.insert(0, Finding::ok("verdict", "the agent finds its node and its cluster well"));
     }
     findings
-}
-
-/// Judges readiness, which is where an agent says that the address it advertises does not lead to it.
-pub(super) fn ready(health: &Health, info: &Info, keys: &[KeyHolder]) -> Finding {
-    let reason = plain(&health.reason);
-    match (health.is_ok, reason.as_str()) {
-        (true, _) => Finding::ok("ready", "the node is a member, and reached at the address that it advertises"),
-        (false, "unreachable") => Finding::fail(
-            "advertised",
-            "others say that this node does not answer at the address that it advertises",
-            "set --advertise to an address that all others reach, for UDP and TCP",
-        ),
-        (false, "joining") => {
-            let key = keys.iter().find_map(|holder| holder.keys.as_ref()?.first());
-            let key = key.map_or_else(|| "no key".to_owned(), |key| format!("key {}", plain(key)));
-            let is_of_keys = info.joining.as_deref().is_some_and(|missing| missing.contains("does not open"));
-            let advice = if is_of_keys {
-                format!("give both the same key file, and send SIGHUP or restart: this is {key}")
-            } else {
-                format!(
-                    "check its seeds and the firewalls for UDP, and compare with a member: this is cluster {} with {key}; \
-                     its log says what seeds answered",
-                    plain(&info.cluster)
-                )
-            };
-            let missing = info.joining.as_deref().map(|missing| format!(": {}", plain(missing))).unwrap_or_default();
-            Finding::fail("ready", format!("the node joins, and is not a member yet{missing}"), &advice)
-        }
-        (false, "unavailable") => Finding::fail(
-            "ready",
-            "the node belongs to a minority: too few voters can be reached for anybody to lead",
-            "`headcount voters list` shows them",
-        ),
-        _ => Finding::fail("ready", format!("the node is not ready: {reason}"), "look at its log"),
-    }
-}
-
-/// Judges the statuses of members; `is_cut`: the agent suspects a network partition.
-pub(super) fn members(members: &[Member], is_cut: bool) -> Vec<Finding> {
-    let of = |is: &dyn Fn(&Member) -> bool| -> Vec<String> {
-        members.iter().filter(|member| is(member)).map(|member| plain(&member.id)).collect()
-    };
-    let mut findings = Vec::new();
-    let (up, suspect) = (of(&|member| member.status == "up").len(), of(&|member| member.status == "suspect"));
-    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death.
-    let is_behind = |member: &Member| match member.method.as_deref() {
-        Some("network_partition") => true,
-        Some("heartbeat_timeout") | None => is_cut,
-        Some(_) => false,
-    };
-    let cut = of(&|member| member.status == "down" && is_behind(member));
-    let down = of(&|member| member.status == "down" && !is_behind(member));
-    if up == 0 {
-        let found = format!("none of {} is up", human::count(members.len(), "member"));
-        findings.push(Finding::warn("members", found, Some("see what is said of `ready`")));
-    } else if down.is_empty() && cut.is_empty() && suspect.is_empty() {
-        findings.push(Finding::ok("members", format!("{up} of {} up", human::count(members.len(), "member"))));
-    }
-    let draining = of(&|member| member.draining && member.status == "up");
-    if !draining.is_empty() {
-        let verb = if draining.len() == 1 { "drains" } else { "drain" };
-        findings.push(Finding::ok("members", format!("{verb}, and get no new work: {}", names(&draining))));
-    }
-    if !cut.is_empty() {
-        findings.push(Finding::fail(
-            "members",
-            format!("{} of {} down, as by a network partition: {}", cut.len(), members.len(), names(&cut)),
-            "do not remove them: they may be alive on the other side, and would be ended by that; mend the network, and they \
-             are back by themselves",
-        ));
-    }
-    if !down.is_empty() {
-        let advice = "restart them, or `headcount remove NAME` if they are gone for good";
-        findings.push(Finding::warn(
-            "members",
-            format!("{} of {} down: {}", down.len(), members.len(), names(&down)),
-            Some(advice),
-        ));
-    }
-    if !suspect.is_empty() {
-        let advice = "they are silent: see if their machines stand still, or their network";
-        findings.push(Finding::warn(
-            "members",
-            format!("{} suspect: {}", suspect.len(), names(&suspect)),
-            Some(advice),
-        ));
-    }
-    findings
-}
-
-/// Judges members that are down while packets come that are sealed with a key which the agent's node lacks: they may be
-/// alive. `unopened`: the number of such packets since the agent's start.
-pub(super) fn unheard(members: &[Member], unopened: f64) -> Option<Finding> {
-    let down: Vec<String> =
-        members.iter().filter(|member| member.status == "down").map(|member| plain(&member.id)).collect();
-    if down.is_empty() || unopened < 1.0 {
-        return None;
-    }
-    Some(Finding::warn(
-        "keys",
-        format!(
-            "packets sealed with a key which this node lacks came, since the agent's start: {unopened}; one of those \
-             that are down may live, and have other keys ({})",
-            names(&down)
-        ),
-        Some(
-            "the agent's log names the key and the address; where a member runs there, copy the key file of one that is up to \
-             it, and send SIGHUP there",
-        ),
-    ))
 }
 
 /// Judges clear packets that are taken at an address which others reach. `mode`: that of the agent's own node.
@@ -275,6 +142,12 @@ pub(super) fn same(check: &'static str, values: &[(String, String)], advice: &st
     }
 }
 
+/// Judges a value that must be the same everywhere.
+fn fails(check: &'static str, values: &[(String, String)], advice: &str) -> Finding {
+    let finding = same(check, values, advice);
+    if finding.level == Level::Warn { Finding { level: Level::Fail, ..finding } } else { finding }
+}
+
 /// Judges the clocks of agents against that of this machine.
 pub(super) fn clocks(clocks: &[Clock]) -> Finding {
     let off = |limit: f64| clocks.iter().filter(move |clock| clock.ahead.abs() - clock.error > limit);
@@ -302,10 +175,18 @@ pub(super) fn clocks(clocks: &[Clock]) -> Finding {
 }
 
 /// Judges the modes of leadership of several agents, each with the node's name.
-pub(super) fn modes(modes: &[(String, String)]) -> Option<Finding> {
+pub(super) fn modes(modes: &[(String, String)]) -> Finding {
     let advice = "set the same leadership.mode at all nodes (`quorum` with the same voters): one of another mode neither votes \
                   nor knows who leads";
-    (modes.len() > 1).then(|| same("leadership", modes, advice))
+    same("leadership", modes, advice)
+}
+
+/// Judges the lineages of electorates that several agents follow, each with the node's name.
+pub(super) fn lineages(lineages: &[(String, String)]) -> Option<Finding> {
+    let advice = "normal for seconds after `headcount recover`; if it stays, there are two electorates, and one has to end, most \
+                  often that with the lower terms: stop its voters, and start them with empty data directories and a member of \
+                  the electorate that stays among their seeds";
+    (lineages.len() > 1).then(|| fails("electorates", lineages, advice))
 }
 
 /// Judges what several agents say of their cluster.
@@ -316,13 +197,8 @@ pub(super) fn infos(infos: &[Info]) -> Vec<Finding> {
     let by = |value: &dyn Fn(&Info) -> String| -> Vec<(String, String)> {
         infos.iter().map(|info| (plain(&info.node), value(info))).collect()
     };
-    let mut cluster =
-        same("clusters", &by(&|info| plain(&info.cluster)), "these are different clusters: name agents of one");
-    if cluster.level == Level::Warn {
-        cluster.level = Level::Fail;
-    }
     vec![
-        cluster,
+        fails("clusters", &by(&|info| plain(&info.cluster)), "these are different clusters: name agents of one"),
         same("profiles", &by(&|info| plain(&info.profile)), "give all nodes the same profile"),
         same(
             "views",

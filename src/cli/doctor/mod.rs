@@ -1,7 +1,7 @@
 //! `headcount doctor`: what is wrong with a node, its network or its cluster, and what to do about it.
 //!
 //! ```text
-//!   running agent ── HTTP ──▶ figures, members ─┐
+//!   running agent ── HTTP ──▶ verdict, members ─┐
 //!   members, seeds ── UDP, TCP ──▶ probe ───────┼─▶ findings: ok, warn, fail, each with an advice
 //!   this machine ── files, limits ──▶ local ────┤
 //!                ── ports, name ────▶ ports ────┘
@@ -12,20 +12,18 @@
 //!   gossip port.
 //! - Nobody is sent what it does not take: where packets are sealed, a question is sealed with the key at hand, or not sent.
 //! - What could not be looked at is said, and is no success.
-//! - Judgements (`judge`, `votes`, `figures`) are made of values alone, and are tested so.
+//! - How the agent's node and its cluster are is the agent's own verdict, and judged nowhere else. Here is judged what the agent
+//!   cannot know: how others are reached from this machine, clocks, several agents, what would keep a node from starting.
+//! - Judgements (`judge`, `reach`) are made of values alone, and are tested so.
 //!
 //! | idea | file |
 //! |---|---|
 //! | what is asked: addresses by UDP and TCP; this machine; ports and the name | `probe`, `local`, `ports` |
-//! | judged: members and views; addresses; figures | `judge`, `reach`, `figures` |
-//! | judged: leaders and voters; one electorate or two; lost data directories | `votes`, `electorates`, `lost` |
+//! | judged: what agents say; addresses | `judge`, `reach` |
 //! | findings, and how they are told | `report` |
 
-mod electorates;
-mod figures;
 mod judge;
 mod local;
-mod lost;
 mod ports;
 mod probe;
 mod reach;
@@ -35,10 +33,7 @@ mod tests;
 #[cfg(test)]
 mod tests_config;
 #[cfg(test)]
-mod tests_night;
-#[cfg(test)]
 mod tests_probe;
-mod votes;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -248,7 +243,7 @@ fn said_by(sources: &SeedSources) -> Vec<(String, Result<Seeds, String>)> {
     }
 }
 
-/// Looks at a running agent, at what it knows, and at its members as this machine reaches them.
+/// Looks at a running agent, at what it finds, and at its members as this machine reaches them.
 fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: &mut Report) {
     let (info, clock) = match ask(client) {
         Ok(answer) => answer,
@@ -257,45 +252,19 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
             return report.add(Finding::of_failure("agent", &failure));
         }
     };
-    let is_joining = info.status == "joining";
+    report.add(judge::agent(&info));
+    let verdict = told(client.verdict(), "verdict", report);
+    report.extend(verdict.iter().flat_map(judge::verdict));
     let keys = told(client.keys(), "keys", report).map(|keys| keys.members).unwrap_or_default();
-    let members = told(client.members(), "members", report);
-    report.extend(judge::agent(&info));
-    if let Some(health) = told(client.readiness(), "ready", report) {
-        report.add(judge::ready(&health, &info, &keys));
-    }
-    let figures = told(client.metrics(), "packets", report).map(|text| figures::parse(&text)).unwrap_or_default();
-    let (mut modes, mut lineages) = (Vec::new(), Vec::new());
-    if let Some(leader) = told(client.leader(None), "leader", report) {
-        let voters = if leader.mode == "quorum" { told(client.voters(), "voters", report) } else { None };
-        report.add(if is_joining && leader.leader.is_none() {
-            let advice = Some("see `ready`: this node has met no member yet");
-            Finding::warn("leader", "who leads is not known before this node is a member", advice)
-        } else {
-            votes::leader(&leader, voters.as_ref(), members.as_deref().unwrap_or_default())
-        });
-        if let Some(voters) = voters {
-            report.extend(votes::voters(&leader, &voters));
-            report.extend(votes::own_vote(&info.node, &voters, figures::is_aside(&figures)));
-            report.extend(electorates::other(&leader, &voters));
-            lineages.extend(voters.lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
-        }
-        modes.push((plain(&info.node), plain(&leader.mode)));
-    }
-    if !figures.is_empty() {
-        report.extend(figures::judge(&figures, is_joining));
-    }
-    let Some(members) = members else { return };
-    report.extend(judge::members(&members, figures::is_cut(&figures)));
-    report.extend(judge::unheard(&members, figures::of_unknown_key(&figures)));
-    report.extend(judge::keys(&keys, is_joining));
+    let Some(members) = told(client.members(), "members", report) else { return };
+    report.extend(judge::keys(&keys, info.status == "joining"));
     open_to_others(&info, &members, &keys, report);
     let targets = targets(&members, &keys, key);
     let all = targets.len();
     let probed = probe_all(targets, &info.cluster, key);
-    report.extend(reach::reach("members", &info.cluster, &probed, all));
+    report.extend(reach::reach("reach", &info.cluster, &probed, all));
     report.extend(reach::records(&probed));
-    compare(info, clock, (modes, lineages), others, report);
+    compare(info, clock, client, others, report);
 }
 
 /// Looks at the address of gossip: whether others reach it, are told it, and may send clear packets there.
@@ -316,39 +285,36 @@ fn told<T>(answer: Result<T, ClientError>, check: &'static str, report: &mut Rep
     answer.map_err(|error| report.add(Finding::of_failure(check, &Failure::from(error)))).ok()
 }
 
-/// Values of some nodes, each with the node's name.
-type Values = Vec<(String, String)>;
-
-/// Compares the agent with the others that were named, and all clocks with that of this machine; `modes`: those of
-/// leadership that are known; `lineages`: those of their electorates.
-fn compare(
-    info: Info,
-    clock: Option<Clock>,
-    (mut modes, mut lineages): (Values, Values),
-    others: &[Client],
-    report: &mut Report,
-) {
-    let mut infos = vec![info];
+/// Compares the agent with the others that were named, and all clocks with that of this machine.
+fn compare(info: Info, clock: Option<Clock>, client: &Client, others: &[Client], report: &mut Report) {
     let mut clocks: Vec<Clock> = clock.into_iter().collect();
+    let mut agents = vec![(client, info)];
     for other in others {
         match ask(other) {
             Ok((info, clock)) => {
-                let leader = told(other.leader(None), "leader", report);
-                if leader.as_ref().is_some_and(|leader| leader.mode == "quorum") {
-                    let lineage = told(other.voters(), "voters", report).and_then(|voters| voters.lineage);
-                    lineages.extend(lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
-                }
-                modes.extend(leader.map(|leader| (plain(&info.node), plain(&leader.mode))));
-                infos.push(info);
+                agents.push((other, info));
                 clocks.extend(clock);
             }
             Err(error) => report.add(Finding::of_failure("agents", &Failure::from(error))),
         }
     }
     report.add(judge::clocks(&clocks));
+    if agents.len() < 2 {
+        return;
+    }
+    let (mut modes, mut lineages) = (Vec::new(), Vec::new());
+    for (client, info) in &agents {
+        let Some(leader) = told(client.leader(None), "leader", report) else { continue };
+        if leader.mode == "quorum" {
+            let lineage = told(client.voters(), "voters", report).and_then(|voters| voters.lineage);
+            lineages.extend(lineage.map(|lineage| (plain(&info.node), plain(&lineage))));
+        }
+        modes.push((plain(&info.node), plain(&leader.mode)));
+    }
+    let infos: Vec<Info> = agents.into_iter().map(|(_, info)| info).collect();
     report.extend(judge::infos(&infos));
-    report.extend(judge::modes(&modes));
-    report.extend(electorates::lineages(&lineages));
+    report.add(judge::modes(&modes));
+    report.extend(judge::lineages(&lineages));
 }
 
 /// The clock of an agent, compared with that of this machine.

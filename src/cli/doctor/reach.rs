@@ -29,6 +29,11 @@ fn is_well(Probed { target, probe }: &Probed) -> bool {
     probe.tcp.is_ok() && answers
 }
 
+/// Returns true if a target is down for the agent, and answers in no way from here either.
+fn is_gone(Probed { target, probe }: &Probed) -> bool {
+    target.is_down && probe.tcp.is_err() && matches!(probe.udp, Udp::Silent | Udp::Untried | Udp::Failed(_))
+}
+
 /// A trouble of one target: how bad it is, the sentence about the target without its name, and a thing to try.
 type Trouble = (Level, String, &'static str);
 
@@ -110,10 +115,17 @@ fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
 
 /// Judges how targets answer this machine; `all`: the number of those that there are.
 pub(super) fn reach(check: &'static str, cluster: &str, probed: &[Probed], all: usize) -> Vec<Finding> {
-    let well: Vec<&Probed> = probed.iter().filter(|one| is_well(one)).collect();
+    let asked = probed.len();
+    // Of a member that is down no answer is expected: the agent's verdict says what to do about it.
+    let (gone, probed): (Vec<&Probed>, Vec<&Probed>) = probed.iter().partition(|one| is_gone(one));
+    let well: Vec<&Probed> = probed.iter().copied().filter(|one| is_well(one)).collect();
     let mut groups: Vec<(Trouble, Vec<String>)> = Vec::new();
     for one in probed.iter().filter(|one| !is_well(one)) {
         let mut trouble = trouble(one, cluster);
+        if one.target.is_down {
+            // How bad that is the agent's verdict says.
+            trouble.0 = Level::Warn;
+        }
         if trouble.0 == Level::Fail && well.iter().any(|other| other.target.name == one.target.name) {
             trouble.0 = Level::Warn;
             trouble.1 += "; another address of this name does";
@@ -129,14 +141,19 @@ pub(super) fn reach(check: &'static str, cluster: &str, probed: &[Probed], all: 
             [one] => format!("{one} {what}"),
             several => format!("each of {} {what}: {}", several.len(), names(several)),
         };
-        Finding { check, level, found, advice: Some(advice.to_owned()) }
+        Finding { check: check.into(), level, found, advice: Some(advice.to_owned()) }
     };
     let mut findings: Vec<Finding> = groups.into_iter().map(told).collect();
     findings.extend(alive(check, &well));
+    if !gone.is_empty() {
+        let gone: Vec<String> = gone.iter().map(|one| one.target.name.clone()).collect();
+        findings
+            .push(Finding::ok(check, format!("down, as the agent says, and silent from here, too: {}", names(&gone))));
+    }
     if well.len() == probed.len() && !well.is_empty() {
         findings.push(Finding::ok(check, ways(&well)));
     }
-    if all > probed.len() && probed.len() >= MAX_PROBED {
+    if all > asked && asked >= MAX_PROBED {
         // In such a cluster that is always so, and no trouble.
         let found =
             format!("{MAX_PROBED} of {all} were asked from here; `headcount doctor` at other agents asks others");

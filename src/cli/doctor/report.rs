@@ -2,6 +2,7 @@
 //!
 //! Invariant: whoever is told of a warning or a failure is told one thing to try, unless the finding says it itself.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(super) enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     /// The name of the check.
-    pub(super) check: &'static str,
+    pub(super) check: Cow<'static, str>,
     pub(super) level: Level,
     /// The fact that the check found, in a sentence.
     pub(super) found: String,
@@ -44,21 +45,21 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, level: Level::Ok, found: found.into(), advice: None }
+        Self { check: check.into(), level: Level::Ok, found: found.into(), advice: None }
     }
 
     pub(super) fn warn(check: &'static str, found: impl Into<String>, advice: Option<&str>) -> Self {
-        Self { check, level: Level::Warn, found: found.into(), advice: advice.map(str::to_owned) }
+        Self { check: check.into(), level: Level::Warn, found: found.into(), advice: advice.map(str::to_owned) }
     }
 
     pub(super) fn fail(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
-        Self { check, level: Level::Fail, found: found.into(), advice: Some(advice.to_owned()) }
+        Self { check: check.into(), level: Level::Fail, found: found.into(), advice: Some(advice.to_owned()) }
     }
 
     /// Returns the finding of a call that failed.
     pub(super) fn of_failure(check: &'static str, failure: &Failure) -> Self {
         let (found, advice) = failure.parts();
-        Self { check, level: Level::Fail, found, advice }
+        Self { check: check.into(), level: Level::Fail, found, advice }
     }
 }
 

@@ -4,7 +4,6 @@ use super::probe::{Probe, Udp};
 use super::report::{Finding, Level, Report};
 use super::*;
 use crate::cli::paint::Paint;
-use crate::client::Health;
 use crate::core::ProtocolRange;
 
 pub(super) fn level_of(findings: &[Finding], check: &str) -> Option<Level> {
@@ -102,7 +101,40 @@ fn who_is_down_is_asked_last_and_told_of_if_it_answers() {
     assert!(alive[0].level == Level::Warn && alive[0].found.ends_with("reached from here: c"), "{alive:?}");
     assert!(alive[0].advice.as_ref().is_some_and(|advice| advice.contains("do not remove")), "{alive:?}");
     let gone = reach_of("members", &[down(Udp::Silent, Err("timed out".to_owned()))], 1);
-    assert_eq!((gone.len(), gone[0].level), (1, Level::Fail), "{gone:?}");
+    assert_eq!((gone.len(), gone[0].level), (1, Level::Ok), "the agent's verdict says what to do: {gone:?}");
+    assert!(gone[0].found.ends_with("silent from here, too: c"), "{gone:?}");
+}
+
+#[test]
+fn a_process_that_stands_still_is_not_said_to_be_reached() {
+    for udp in [Udp::Untried, Udp::Silent] {
+        let mut hung = one("c", "10.0.0.2:7117", udp, Ok(()));
+        hung.target.is_down = true;
+        let findings = reach_of("members", &[hung], 1);
+        assert!(findings.len() == 1 && findings[0].level != Level::Ok, "{findings:?}");
+        assert!(!findings[0].found.contains("reached"), "{findings:?}");
+        let advice = findings[0].advice.clone().unwrap_or_default();
+        assert!(advice.contains("may hang") && advice.contains("restart"), "{advice}");
+    }
+}
+
+#[test]
+fn the_agents_verdict_is_told_with_its_codes_states_and_hints() {
+    let told = |state: &str, reasons: serde_json::Value| {
+        let verdict = serde_json::json!({"state": state, "reasons": reasons});
+        judge::verdict(&serde_json::from_value(verdict).expect("a verdict"))
+    };
+    let reason = |code: &str, state: &str| serde_json::json!({"code": code, "state": state, "text": "it is", "nodes": ["b"], "hint": "mend it"});
+    let well = told("well", serde_json::json!([reason("member_draining", "well")]));
+    assert_eq!(
+        well.iter().map(|finding| (&*finding.check, finding.level)).collect::<Vec<_>>(),
+        [("verdict", Level::Ok), ("member_draining", Level::Ok)]
+    );
+    for (state, level) in [("unsettled", Level::Warn), ("degraded", Level::Warn), ("broken", Level::Fail)] {
+        let findings = told(state, serde_json::json!([reason("cut", state)]));
+        let [Finding { check, level: found, advice, .. }] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!((&**check, *found, advice.as_deref()), ("cut", level, Some("mend it")));
+    }
 }
 
 pub(super) fn member(id: &str, status: &str) -> Member {
@@ -113,60 +145,6 @@ pub(super) fn member(id: &str, status: &str) -> Member {
         id == "a"
     ))
     .expect("a member")
-}
-
-#[test]
-fn members_behind_a_cut_are_not_to_be_removed() {
-    let cut = Member { method: Some("network_partition".to_owned()), ..member("c", "down") };
-    let members = [member("a", "up"), member("b", "down"), cut];
-    let findings = judge::members(&members, false);
-    assert_eq!(findings.iter().map(|finding| finding.level).collect::<Vec<_>>(), [Level::Fail, Level::Warn]);
-    let advice = |finding: &Finding| finding.advice.clone().unwrap_or_default();
-    assert!(findings[0].found.ends_with(": c") && advice(&findings[0]).contains("do not remove"), "{findings:?}");
-    assert!(findings[1].found.ends_with(": b") && advice(&findings[1]).contains("headcount remove"), "{findings:?}");
-    // While a cut is suspected nobody can be told apart from those behind it.
-    let findings = judge::members(&members, true);
-    assert!(findings.len() == 1 && findings[0].found.ends_with(": b, c"), "{findings:?}");
-}
-
-pub(super) fn electorate(statuses: &[(&str, &str)], tolerance: Option<usize>) -> crate::json::Voters {
-    let voters: Vec<_> = statuses
-        .iter()
-        .map(|(id, status)| {
-            serde_json::json!({"id": id, "identity": "00000000000000ab", "status": status, "role": null,
-                "last_ack_ms": null, "lag": null, "votes": null})
-        })
-        .collect();
-    serde_json::from_value(serde_json::json!({"voters": voters, "lineage": "00000000000000cd",
-        "majority": statuses.len() / 2 + 1, "term": 3, "failure_tolerance": tolerance, "acknowledging": null}))
-    .expect("voters")
-}
-
-pub(super) fn leader_of(name: Option<&str>, mode: &str, state: &str) -> crate::json::Leader {
-    serde_json::from_value(serde_json::json!({"leader": name, "term": 3, "is_me": false, "mode": mode, "state": state,
-        "lease_remaining_ms": null}))
-    .expect("a leader")
-}
-
-#[test]
-fn a_node_that_joins_is_told_its_cluster_and_its_key_and_nothing_is_well_that_was_compared_with_nobody() {
-    let holders = holders(&[("a", Some("require"), &["6251e6ca"])]);
-    let joining = Health { is_ok: false, reason: "joining".to_owned() };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let (agent, _) = super::tests_probe::agent_of(&runtime, "a", "shop");
-    let info = Info::new(&agent.info(), None, "ok".to_owned());
-    runtime.block_on(agent.leave());
-    let advice = judge::ready(&joining, &info, &holders).advice.unwrap_or_default();
-    assert!(advice.contains("cluster shop with key 6251e6ca"), "{advice}");
-    let advice = judge::ready(&joining, &info, &[]).advice.unwrap_or_default();
-    assert!(advice.contains("cluster shop with no key"), "{advice}");
-    assert_eq!(level_of(&judge::keys(&holders, true), "keys"), Some(Level::Warn));
-    let lone = judge::keys(&holders, false);
-    assert!(lone.iter().all(|finding| finding.found.contains("no other member to compare it with")), "{lone:?}");
-    assert_eq!(level_of(&judge::members(&[member("a", "joining")], false), "members"), Some(Level::Warn));
-    let figures = figures::parse("headcount_packets_received_total 0\n");
-    assert_eq!(level_of(&figures::judge(&figures, true), "packets"), Some(Level::Warn));
-    assert_eq!(level_of(&figures::judge(&figures, false), "packets"), Some(Level::Ok));
 }
 
 #[test]
@@ -290,71 +268,6 @@ fn each_way_of_not_answering_has_its_advice() {
 }
 
 #[test]
-fn figures_tell_of_dropped_packets_and_of_disks_that_refuse() {
-    let judged = |text: &str| figures::judge(&figures::parse(text), false);
-    let well = "# TYPE headcount_packets_received counter\nheadcount_packets_received_total 100000\nheadcount_dropped_total{reason=\"own\"} 12\nheadcount_voter_aside 0\n# EOF\n";
-    let findings = judged(well);
-    assert!(findings.iter().all(|finding| finding.level == Level::Ok), "{findings:?}");
-    for (line, check, level, word) in [
-        ("headcount_dropped_total{reason=\"other_cluster\"} 5000", "packets", Level::Warn, "cluster names"),
-        ("headcount_dropped_total{reason=\"unknown_key\"} 5000", "packets", Level::Warn, "seal.mode"),
-        ("headcount_dropped_total{reason=\"sealed_unknown_key\"} 5000", "packets", Level::Warn, "keys list"),
-        ("headcount_dropped_total{reason=\"unsealed\"} 5000", "packets", Level::Warn, "clear packets"),
-        ("headcount_dropped_total{reason=\"unsealed\"} 10", "packets", Level::Warn, "clear packets"),
-        ("headcount_dropped_total{reason=\"sealed_unknown_key\"} 10", "packets", Level::Warn, "keys list"),
-        ("headcount_dropped_total{reason=\"not_loopback\"} 10", "packets", Level::Warn, "key file"),
-        ("headcount_receive_buffer_overflows_total 3", "packets", Level::Warn, "rmem_max"),
-        ("headcount_voter_aside 1", "disk", Level::Fail, "space"),
-        ("headcount_state_unwritten 1", "disk", Level::Fail, "data directory"),
-        ("headcount_http_streams 8\nheadcount_http_streams_max 8", "streams", Level::Warn, "max_streams"),
-        (
-            "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_failures_total{handler=\"page\"} 1",
-            "handlers",
-            Level::Warn,
-            "the agent's log",
-        ),
-        (
-            "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_missed_events_total{handler=\"page\"} 1",
-            "handlers",
-            Level::Warn,
-            "the agent's log",
-        ),
-        ("headcount_health_score 4", "machine", Level::Warn, "lateness"),
-        ("headcount_partition_unreachable 2", "network", Level::Warn, "both sides"),
-        ("headcount_pages_shrunk_total 1", "network", Level::Warn, "MTU"),
-    ] {
-        let findings = judged(&format!("headcount_packets_received_total 100000\n{line}\n"));
-        assert_eq!(level_of(&findings, check), Some(level), "{line}: {findings:?}");
-        let advice = findings.iter().find(|finding| finding.level == level).and_then(|finding| finding.advice.clone());
-        assert!(advice.is_some_and(|advice| advice.contains(word)), "{line}: {findings:?}");
-    }
-    let few = judged("headcount_dropped_total{reason=\"unsealed\"} 9");
-    assert_eq!(level_of(&few, "packets"), Some(Level::Ok), "what a change of modes leaves");
-    let mended = judged("headcount_state_write_failures_total 2\nheadcount_state_unwritten 0\n");
-    assert!(mended.iter().all(|finding| finding.level == Level::Ok), "what failed once is over: {mended:?}");
-    assert!(
-        mended
-            .iter()
-            .any(|finding| finding.found.contains("writes that failed before the last one, since its start: 2")),
-        "{mended:?}"
-    );
-    let handled = judged(
-        "headcount_handler_runs_total{handler=\"page\"} 3\nheadcount_handler_failures_total{handler=\"page\"} 0\n",
-    );
-    assert_eq!(level_of(&handled, "handlers"), Some(Level::Ok), "{handled:?}");
-    let spare = judged("headcount_http_streams 7\nheadcount_http_streams_max 8\n");
-    assert!(spare.iter().all(|finding| finding.level == Level::Ok), "{spare:?}");
-    // Restarts and pauses are no trouble, and a packet may hold more messages than one.
-    let claimed = judged("headcount_packets_received_total 1335\nheadcount_dropped_total{reason=\"claimed\"} 2699\n");
-    assert!(claimed.iter().all(|finding| finding.level == Level::Ok), "{claimed:?}");
-    assert!(claimed[0].found.starts_with("1335 received; 2699 packets, or messages in them,"), "{claimed:?}");
-    assert!(
-        judged("nothing like it\n").iter().all(|finding| finding.level == Level::Ok),
-        "other versions have other figures"
-    );
-}
-
-#[test]
 fn clocks_are_judged_beyond_what_the_answer_can_tell() {
     let clock = |ahead: f64| Clock { name: "a".to_owned(), ahead, error: 1.0 };
     let level = |ahead: f64| judge::clocks(&[clock(ahead)]).level;
@@ -420,38 +333,6 @@ fn info_with(changes: &[(&str, serde_json::Value)]) -> Info {
 }
 
 #[test]
-fn an_agent_of_which_a_part_has_died_fails_and_views_that_differ_are_told() {
-    let well = judge::agent(&info_with(&[]));
-    assert_eq!((level_of(&well, "agent"), level_of(&well, "agreement")), (Some(Level::Ok), Some(Level::Ok)));
-    let dead = judge::agent(&info_with(&[("tasks", "task driver ended unexpectedly: it panicked".into())]));
-    assert_eq!(level_of(&dead, "agent"), Some(Level::Fail), "{dead:?}");
-    assert!(dead[0].found.contains("task driver ended unexpectedly"), "{dead:?}");
-    let groups = serde_json::json!({"unheard": 0, "fingerprints": [
-        {"fingerprint": "0000000000000001", "count": 2, "members": ["a", "b"]},
-        {"fingerprint": "0000000000000002", "count": 1, "members": ["c"]},
-    ]});
-    let apart = judge::agent(&info_with(&[("agreement", groups)]));
-    assert_eq!(level_of(&apart, "agreement"), Some(Level::Warn), "{apart:?}");
-    assert!(apart.iter().any(|finding| finding.found == "2 views are held; c differ from a"), "{apart:?}");
-}
-
-#[test]
-fn a_node_that_is_not_ready_fails_for_its_reason() {
-    let info = info_with(&[]);
-    let judged = |is_ok, reason: &str| judge::ready(&Health { is_ok, reason: reason.to_owned() }, &info, &[]);
-    assert_eq!(judged(true, "ok").level, Level::Ok);
-    for (reason, check, word) in [
-        ("unreachable", "advertised", "does not answer at the address"),
-        ("unavailable", "ready", "minority"),
-        ("x", "ready", "x"),
-    ] {
-        let finding = judged(false, reason);
-        assert_eq!((finding.level, finding.check), (Level::Fail, check), "{finding:?}");
-        assert!(finding.found.contains(word) && finding.advice.is_some(), "{finding:?}");
-    }
-}
-
-#[test]
 fn agents_of_two_clusters_are_a_failure_and_other_differences_are_a_warning() {
     let one = info_with(&[("node", "a".into())]);
     let other = |name: &str, value: &str| {
@@ -506,36 +387,11 @@ fn a_member_elsewhere_that_tells_others_a_loopback_address_fails() {
 }
 
 #[test]
-fn packets_that_this_node_cannot_open_are_named_where_it_joins_and_where_a_member_is_down() {
-    let sealed = figures::parse(
-        "headcount_packets_received_total 0\nheadcount_dropped_total{reason=\"sealed_unknown_key\"} 12\n\
-         headcount_dropped_total{reason=\"own\"} 99\n",
-    );
-    let joining = figures::judge(&sealed, true);
-    let told = joining.iter().find(|finding| finding.check == "packets").expect("a finding");
-    assert!(told.level == Level::Warn && told.found.contains("12 came and were dropped"), "{told:?}");
-    assert!(told.found.contains("sealed_unknown_key"), "{told:?}");
-    assert!(told.advice.as_ref().is_some_and(|advice| advice.contains("key file")), "{told:?}");
-
-    let unopened = figures::of_unknown_key(&sealed);
-    let all_up = [member("a", "up"), member("b", "up")];
-    let one_down = [member("a", "up"), member("b", "down")];
-    assert_eq!(judge::unheard(&all_up, unopened), None);
-    assert_eq!(judge::unheard(&one_down, 0.0), None);
-    let told = judge::unheard(&one_down, unopened).expect("a finding");
-    assert!(
-        told.found.starts_with("packets sealed with a key which this node lacks came, since the agent's start: 12;")
-            && told.found.contains("(b)"),
-        "{told:?}"
-    );
-}
-
-#[test]
 fn clear_gossip_that_others_reach_is_warned_of() {
     let others = "10.0.0.1:7117".parse().ok();
-    let level = |mode, address| judge::clear(mode, address).map(|finding| (finding.check, finding.level));
-    assert_eq!(level(Some("off"), others), Some(("sealing", Level::Warn)));
-    assert_eq!(level(Some("permit"), others), Some(("sealing", Level::Warn)));
+    let level = |mode, address| judge::clear(mode, address).map(|finding| finding.level);
+    assert_eq!(level(Some("off"), others), Some(Level::Warn));
+    assert_eq!(level(Some("permit"), others), Some(Level::Warn));
     assert_eq!([level(Some("require"), others), level(Some("off"), None), level(None, others)], [None; 3]);
     let advice = judge::clear(Some("prefer"), others).and_then(|finding| finding.advice).unwrap_or_default();
     assert!(advice.contains("require at last") && !advice.contains("keys generate"), "{advice}");
@@ -589,4 +445,31 @@ fn a_loopback_address_that_others_are_told_fails_where_seeds_are_elsewhere() {
 fn a_disk_that_is_as_good_as_full_fails() {
     let level = |free| local::left(free, "/data").level;
     assert_eq!((level(local::LEAST_FREE_BYTES), level(local::LEAST_FREE_BYTES - 1)), (Level::Ok, Level::Fail));
+}
+
+#[test]
+fn modes_of_leadership_that_differ_are_told() {
+    let modes = |all: &[(&str, &str)]| {
+        let all: Vec<_> = all.iter().map(|(node, mode)| ((*node).to_owned(), (*mode).to_owned())).collect();
+        let finding = judge::modes(&all);
+        (finding.level, finding.found)
+    };
+    assert_eq!(modes(&[("a", "quorum"), ("b", "quorum")]).0, Level::Ok);
+    let (level, found) = modes(&[("a", "quorum"), ("b", "none"), ("c", "quorum")]);
+    assert!(level == Level::Warn && found.ends_with("none at b"), "{found}");
+}
+
+#[test]
+fn agents_of_different_electorates_fail_and_one_alone_is_compared_with_nobody() {
+    let of = |all: &[(&str, &str)]| {
+        let all: Vec<_> = all.iter().map(|(node, lineage)| ((*node).to_owned(), (*lineage).to_owned())).collect();
+        judge::lineages(&all).map(|finding| finding.level)
+    };
+    assert_eq!(of(&[("a", "1"), ("b", "1")]), Some(Level::Ok));
+    assert_eq!(of(&[("a", "1"), ("b", "2")]), Some(Level::Fail));
+    assert_eq!(of(&[("a", "1")]), None);
+    let holders = holders(&[("a", Some("require"), &["6251e6ca"])]);
+    assert_eq!(level_of(&judge::keys(&holders, true), "keys"), Some(Level::Warn), "a node that joins");
+    let lone = judge::keys(&holders, false);
+    assert!(lone.iter().all(|finding| finding.found.contains("no other member to compare it with")), "{lone:?}");
 }
