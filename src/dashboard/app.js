@@ -21,6 +21,7 @@ const HISTORY = 200;
 const PULSE_MS = 2_000;
 const PULSE_PATIENCE_MS = 2_500;
 const FACTS_MS = 5_000;
+const JUDGE_MS = 200;
 // Silence is noticed by the pulse, whose patience is shorter than that of other calls. States: `connecting`, `live`,
 // `polled` (the agent answers, and has no stream to spare: members are asked for), `lost`, `denied`.
 const link = { state: "connecting", heardAt: 0, lostAt: 0, retryAt: 0, reason: "" };
@@ -83,14 +84,14 @@ function takeFrame(kind, data) {
     const run = data.id.split("-")[0];
     const isNew = run !== shownRun;
     shownRun = run;
-    // What another process suspected is not known of this one; its history tells.
-    if (isNew) store.facts.partition = null;
     store.takeSnapshot(data.members);
+    judgeSoon();
     if (isNew) readHistory(data.id).catch(() => {});
     readLeft().catch(() => {});
   } else if (kind === "lagged") {
     say(data.missed ? `Events were missed: ${data.missed}; the members are as of now.` : "The agent started again; the members are as of now.");
   } else if (data.event && store.takeEvent(data)) {
+    judgeSoon();
     if (data.event !== "node_updated" && data.event !== "view_agreed") say(sentence(data));
     if (/^(leader|quorum|view)_/.test(data.event)) pollSoon();
   }
@@ -173,6 +174,7 @@ async function pulse() {
 async function poll() {
   const now = performance.now();
   store.facts.leader = await api.ask("v1/leader", undefined, PULSE_PATIENCE_MS);
+  store.facts.verdict = await api.ask("v1/verdict", undefined, PULSE_PATIENCE_MS);
   heard();
   if (!askedFacts || now - askedFacts >= FACTS_MS) {
     askedFacts = now;
@@ -185,12 +187,23 @@ async function poll() {
     const list = await api.ask("v1/members");
     if (link.state === "polled") {
       store.takeSnapshot(list);
-      store.takeUnreachable(health.unreachable());
     } else {
       store.refresh(list);
     }
   }
   drawAll();
+}
+
+let judgeTimer = 0;
+
+/** Asks for the verdict a moment after an event, once for many. The pulse notices an agent that does not answer. */
+function judgeSoon() {
+  judgeTimer ||= setTimeout(async () => {
+    judgeTimer = 0;
+    if (link.state !== "live") return;
+    store.facts.verdict = await api.ask("v1/verdict").catch(() => store.facts.verdict);
+    drawAll();
+  }, JUDGE_MS);
 }
 
 async function readFacts() {
@@ -204,7 +217,6 @@ async function readFacts() {
   showToken(info.access === "read");
   if (store.facts.leader.mode === "quorum") {
     store.facts.voters = await api.ask("v1/voters");
-    store.facts.view = await api.ask("v1/view");
   }
   health.take(await api.askText("metrics"));
 }

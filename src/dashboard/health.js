@@ -45,9 +45,6 @@ export function reset() {
 const latest = () => samples.at(-1)?.values ?? new Map();
 const value = (name) => latest().get(name);
 
-/** Returns the number of members behind a suspected cut. */
-export const unreachable = () => value("partition_unreachable") ?? 0;
-
 /** Returns how much a counter grew within the window; 0, if that is not known. */
 function growth(name) {
   if (samples.length < 2) return 0;

@@ -18,7 +18,7 @@ export const members = new Map();
 /** The events, newest first. */
 export const events = [];
 /** The rest: what single calls answered. `null` is what is not known. */
-export const facts = { info: null, leader: null, voters: null, view: null, metrics: null, partition: null, isPolled: false, clockOffset: 0, most: 0, left: 0 };
+export const facts = { info: null, leader: null, verdict: null, voters: null, isPolled: false, clockOffset: 0, most: 0, left: 0 };
 
 // What was derived from the members, until they change.
 let sortedByName = null;
@@ -78,8 +78,6 @@ export function takeEvent(event) {
   } else if (event.member) {
     put(event.member);
   }
-  if (event.event === "partition_suspected") facts.partition = { at: Date.parse(event.at), unreachable: event.unreachable ?? [] };
-  if (event.event === "partition_healed") facts.partition = null;
   noteMost();
   touch();
   return true;
@@ -88,8 +86,6 @@ export function takeEvent(event) {
 /** Takes events of before the snapshot: they are shown, and change no member. */
 export function takeHistory(list) {
   for (const event of list) keep(event);
-  const last = events.find((event) => event.event.startsWith("partition_"));
-  if (last?.event === "partition_suspected") facts.partition = { at: Date.parse(last.at), unreachable: last.unreachable ?? [] };
 }
 
 function keep(event) {
@@ -115,15 +111,6 @@ export function refresh(list) {
     member.at = now;
   }
   touch();
-}
-
-/** Takes what a poll tells of a suspected cut while no events come: the number of members behind it. Deaths that their
- * connections told of are none of it. */
-export function takeUnreachable(number) {
-  const isBehind = (member) => member.status !== "up" && (member.method === "network_partition" || member.method === "heartbeat_timeout");
-  const unreachable = number > 0 ? [...members.values()].filter(isBehind).map((member) => member.id) : [];
-  if (!unreachable.length) facts.partition = null;
-  else facts.partition = { at: facts.partition?.at ?? null, unreachable };
 }
 
 /** Returns the number of members in each status; `draining` counts among `up`, and once more by itself. */

@@ -4,21 +4,18 @@
 
 import { $, el, mark, onFrame, show, write } from "./dom.js";
 import * as address from "./address.js";
-import { age, count, names, plain, some, time } from "./format.js";
+import { age, count, names, some, time } from "./format.js";
 import * as store from "./store.js";
 
-// Views differ for a moment after each change; for longer, something keeps nodes apart.
-const SETTLING_MS = 10_000;
-
 const link = { isLive: false, isDenied: false, lostAt: 0, heardAt: 0 };
-// Times since when, for each way of comparing.
-const differs = { prints: 0, view: 0 };
 
-function differsFor(way, isDifferent) {
-  if (!isDifferent) differs[way] = 0;
-  else differs[way] ||= Date.now();
-  return differs[way] ? Date.now() - differs[way] : 0;
-}
+// The levels of the agent's states.
+const LEVELS = { well: "up", unsettled: "suspect", degraded: "suspect", broken: "down" };
+// The reasons why nobody leads.
+const LEADERLESS = ["no_leader", "no_majority", "no_voters", "voters_drain", "voters_lost_data", "database_away"];
+
+/** Returns the first reason of the agent's verdict with one of these codes. */
+const reasonOf = (...codes) => store.facts.verdict?.reasons.find((reason) => codes.includes(reason.code));
 
 /** Draws the verdict in the next frame. */
 export const draw = onFrame(render);
@@ -46,8 +43,9 @@ function expected() {
   return /^\d{1,6}$/.test(given) ? { number: Number(given), isGiven: true } : { number: store.facts.most, isGiven: false };
 }
 
-/** Returns the verdict: its level (`up`, `suspect`, `down`, `unknown`), headline, reason. */
-export function judge() {
+/** Returns the verdict, which is the agent's own: its level (`up`, `suspect`, `down`, `unknown`), headline, reasons, and what to do.
+ * How many members are expected the page alone knows. */
+function judge() {
   const counted = store.counts();
   const want = expected();
   if (link.isDenied) return { level: "unknown", text: "Sign in to see", why: "This agent tells its view to whoever has its token." };
@@ -57,33 +55,24 @@ export function judge() {
   if (!link.isLive && link.lostAt) {
     return { level: "unknown", text: `${line}, when last heard`, why: `Nobody knows what happened since ${time(new Date(link.heardAt || link.lostAt))}.` };
   }
-  const reasons = [];
-  for (const [status, one, many] of [["down", "is down", "are down"], ["suspect", "is suspected", "are suspected"], ["leaving", "is leaving", "are leaving"], ["joining", "asks to join", "ask to join"]]) {
-    if (!counted[status]) continue;
-    const those = store.inOrder("name").filter((member) => member.status === status);
-    const causes = new Set(those.map((member) => member.method));
-    const cause = causes.size === 1 && those[0].method ? ` (${plain(those[0].method)})` : "";
-    reasons.push(`${names(those.map((member) => member.id))} ${those.length === 1 ? one : many}${cause}`);
-  }
+  const verdict = store.facts.verdict;
+  if (!verdict) return { level: "unknown", text: line, why: "Waiting for the agent's verdict." };
+  const reasons = verdict.reasons.map((reason) => reason.text);
   const missing = want.number - counted.up - counted.suspect - counted.down - counted.leaving - counted.joining;
   if (missing > 0) {
     const left = store.select("", ["left"], "since").slice(0, missing).map((member) => member.id);
     reasons.push(`${count(missing)} fewer than expected${left.length ? `: ${names(left)} left` : ""}`);
   }
   if (extra) reasons.push("more members than expected");
-  if (counted.draining) {
-    const those = store.inOrder("name").filter((member) => member.draining);
-    reasons.push(`${names(those.map((member) => member.id))} ${those.length === 1 ? "is" : "are"} draining`);
-  }
-  const leader = store.facts.leader;
-  const leaderless = leader && leader.state !== "led" && leader.state !== "disabled";
-  if (leaderless) reasons.push("nobody leads");
   // Who left said so, or was removed by somebody: that is to be seen, and no failure.
-  const isDown = counted.down > 0 || missing > counted.left;
-  const level = isDown || leader?.state === "unavailable" ? "down" : counted.up < want.number || counted.suspect || counted.joining || counted.leaving || extra || leaderless ? "suspect" : "up";
+  const own = missing > counted.left ? "down" : missing > 0 || extra ? "suspect" : "up";
+  const level = [LEVELS[verdict.state] ?? "unknown", own].sort((a, b) => SEVERITY.indexOf(b) - SEVERITY.indexOf(a))[0];
   const why = reasons.length ? `${reasons.join("; ")}.` : "Every expected member is up.";
-  return { level, text: line, why: why[0].toUpperCase() === why[0] || store.members.has(why.split(/[ ,]/)[0]) ? why : why[0].toUpperCase() + why.slice(1) };
+  const hint = verdict.reasons.find((reason) => reason.state !== "well")?.hint ?? "";
+  return { level, text: line, hint, why: store.members.has(why.split(/[ ,]/)[0]) ? why : why[0].toUpperCase() + why.slice(1) };
 }
+
+const SEVERITY = ["up", "unknown", "suspect", "down"];
 
 function render() {
   const verdict = judge();
@@ -91,6 +80,8 @@ function render() {
   mark($("verdict-shape"), "href", `#shape-${verdict.level}`);
   write($("verdict-text"), verdict.text);
   write($("verdict-why"), verdict.why);
+  write($("verdict-hint"), verdict.hint ?? "");
+  show($("verdict-hint"), Boolean(verdict.hint));
   const sign = { up: "", suspect: "▲ ", down: "■ ", unknown: "? " }[verdict.level];
   const title = `${sign}${verdict.text} · headcount`;
   if (document.title !== title) document.title = title;
@@ -132,14 +123,13 @@ function renderBar() {
 }
 
 function renderPartition() {
-  const unreachable = store.facts.partition?.unreachable ?? [];
-  const missing = unreachable.filter((id) => !["up", "left"].includes(store.members.get(id)?.status ?? "left"));
-  show($("partition"), missing.length > 0 && link.isLive);
-  if (missing.length) {
-    // A poll tells who is missing, and not since when.
-    const since = store.facts.partition.at === null ? "" : ` since ${time(new Date(store.facts.partition.at))}`;
-    write($("partition-text"), `${store.me()} cannot reach ${names(missing, 6)}${since}. They may be alive on the other side, with a view of their own.`);
-  }
+  const cut = link.isLive ? reasonOf("cut") : null;
+  show($("partition"), Boolean(cut));
+  if (!cut) return;
+  const last = store.events.find((event) => event.event.startsWith("partition_"));
+  const since = last?.event === "partition_suspected" ? ` Said at ${time(new Date(last.when))}.` : "";
+  const sides = cut.text.slice(cut.text.indexOf(": ") + 2);
+  write($("partition-text"), `${sides[0].toUpperCase()}${sides.slice(1)}.${since} They may be alive on the other side, with a view of their own.`);
 }
 
 function leaderFact() {
@@ -148,19 +138,11 @@ function leaderFact() {
   if (leader.state === "disabled") return { value: "none", note: "leadership is off in this cluster" };
   const term = `term ${count(leader.term)}`;
   if (leader.state === "led") return { value: leader.leader ?? "unknown", note: `${term}, ${leader.mode === "lease" ? "by a lease in the database" : "elected by the voters"}` };
-  if (leader.state === "vacant") return vacantFact(leader, term);
-  return { level: "down", value: "nobody", note: leader.mode === "lease" ? `${term}; the database cannot be reached` : `${term}; too few voters can be reached from here` };
-}
-
-function vacantFact(leader, term) {
   if (store.facts.info?.status === "joining") return { level: "suspect", value: "unknown", note: "this node joins, and learns who leads once it is let in" };
-  if (leader.mode === "lease") return { level: "suspect", value: "nobody yet", note: `${term}; nobody holds the lease` };
-  const voters = new Set((store.facts.voters?.voters ?? []).map((voter) => voter.id));
-  const up = [...store.members.values()].filter((member) => member.status === "up" && voters.has(member.id));
-  if (up.length && up.every((member) => member.draining)) {
-    return { level: "down", value: "nobody", note: `${term}; no election is due: all voters that are up drain (${names(up.map((member) => member.id).sort())})` };
-  }
-  return { level: "suspect", value: "nobody yet", note: `${term}; an election is under way` };
+  const why = reasonOf(...LEADERLESS);
+  if (!why) return { level: "suspect", value: "nobody", note: term };
+  const note = why.text.replace(/^nobody leads(:|, and) /, "");
+  return { level: LEVELS[why.state], value: why.state === "broken" ? "nobody" : "nobody yet", note: `${term}; ${note}` };
 }
 
 function toleranceFact() {
@@ -180,40 +162,15 @@ function toleranceFact() {
   return { level: left === 0 ? (voters.voters.length > 1 ? "suspect" : "plain") : "up", value, note };
 }
 
-/** Says whether peers share this view: by their fingerprints, if the agent tells them, else by the agreed view. */
+/** Says whether peers share this view. */
 function agreementFact() {
-  const groups = store.facts.info?.agreement?.fingerprints;
   if (!store.facts.info) return { level: "unknown", value: "unknown", note: "" };
   if (!link.isLive) return { level: "unknown", value: "unknown", note: "nothing is known while the agent is silent" };
-  if (!Array.isArray(groups)) return agreedView() ?? { level: "unknown", value: "unknown", note: "this agent does not tell its peers' fingerprints" };
-  const sizeOf = (group) => group.count ?? group.members?.length ?? 0;
-  const mine = store.facts.info.fingerprint;
-  const others = groups.filter((group) => group.fingerprint !== mine);
-  if (!others.length) {
-    differsFor("prints", false);
-    const all = groups.reduce((sum, group) => sum + sizeOf(group), 0);
-    return { level: "up", value: "all share it", note: `${some(all, "member")} with fingerprint ${mine.slice(0, 8)}` };
-  }
-  const differ = others.reduce((sum, group) => sum + sizeOf(group), 0);
-  const named = others.flatMap((group) => group.members ?? []).slice(0, 2);
-  const who = named.length < differ ? `${named.join(", ")} and ${some(differ - named.length, "other")}` : names(named);
-  const lasts = differsFor("prints", true);
-  if (lasts < SETTLING_MS) return { level: "plain", value: "settling", note: `${some(differ, "member")} about to catch up` };
-  return { level: "suspect", value: some(others.length + 1, "view"), note: `${some(differ, "member")} with another view for ${age(lasts)}: ${who}` };
-}
-
-function agreedView() {
-  const view = store.facts.view;
-  if (!view?.members) return null;
-  const live = new Set([...store.members.values()].filter((member) => member.status === "up" || member.status === "suspect").map((member) => member.id));
-  const agreed = new Set(view.members);
-  const missing = [...live].filter((id) => !agreed.has(id));
-  const gone = [...agreed].filter((id) => !live.has(id));
-  const number = `view ${count(view.number)}`;
-  const lasts = differsFor("view", missing.length + gone.length > 0);
-  if (!missing.length && !gone.length) return { level: "up", value: `view ${count(view.number)} agreed`, note: `the voters agreed on ${some(agreed.size, "member")}; peers' fingerprints unknown` };
-  const parts = [gone.length ? `${number} still lists ${names(gone, 2)}` : "", missing.length ? `${number} lacks ${names(missing, 2)}` : ""].filter(Boolean);
-  return lasts < SETTLING_MS ? { value: "settling", note: parts.join("; ") } : { level: "suspect", value: "differs", note: parts.join("; ") };
+  const differ = reasonOf("views_differ");
+  if (differ?.state === "unsettled") return { value: "settling", note: differ.text };
+  if (differ) return { level: "suspect", value: "views differ", note: differ.text };
+  const own = store.facts.info.agreement?.fingerprints?.[0];
+  return { level: "up", value: own?.count === 1 ? "nobody to compare with" : "all share it", note: own ? `${some(own.count, "member")} with fingerprint ${own.fingerprint.slice(0, 8)}` : "" };
 }
 
 function viewFact() {

@@ -20,6 +20,8 @@ pub(crate) struct Crowd {
 struct State {
     /// All members, the agent first.
     members: Vec<Value>,
+    /// The verdict, once it is another than the agent's own.
+    verdict: Option<Value>,
     sequence: u64,
     streams: Vec<TcpStream>,
 }
@@ -32,7 +34,7 @@ impl Crowd {
         let (_, own) = agent.client(&["members", "--format", "json"]);
         let mut own: Vec<Value> = serde_json::from_str(&own).expect("json");
         own.extend((own.len()..members).map(member));
-        let state = Arc::new(Mutex::new(State { members: own, sequence: 0, streams: Vec::new() }));
+        let state = Arc::new(Mutex::new(State { members: own, verdict: None, sequence: 0, streams: Vec::new() }));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let http = listener.local_addr().expect("an address").to_string();
         let (shared, agent) = (Arc::clone(&state), agent.http.clone());
@@ -63,6 +65,13 @@ impl Crowd {
         state.tell(json!({
             "event": event, "node": member["id"], "address": member["address"], "method": member["method"], "member": member,
         }));
+    }
+
+    /// Has this be the verdict from now on: its state, and the code and the text of its reason.
+    pub(crate) fn judge(&self, state: &str, code: &str, text: &str) {
+        let reason = json!({ "code": code, "state": state, "text": text, "nodes": [], "hint": null });
+        self.state().verdict =
+            Some(json!({ "state": state, "reasons": if state == "well" { json!([]) } else { json!([reason]) } }));
     }
 
     /// Tells everybody of an event that is about no single member.
@@ -97,6 +106,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, agent: &str) -> std::io::R
     let answer = match path {
         "/v1/members" if query.is_empty() => json!(state.members),
         "/v1/members" => json!([]),
+        "/v1/verdict" if state.verdict.is_some() => json!(state.verdict),
         "/v1/events" => {
             let snapshot = json!({ "id": format!("{RUN}-{}", state.sequence), "members": state.members });
             write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;

@@ -25,7 +25,7 @@ fn the_page_loads_under_its_policy_and_tells_verdict_members_leader_and_term() {
     // Who leads knows which voters vote; elsewhere that is not claimed.
     page.until_text("#tolerance-value", if leader == THREE[0] { "1 voter" } else { "3 of 3 voters up" });
     page.until_text("#agreement-value", "all share it");
-    assert_eq!(page.text("#verdict-why"), "Every expected member is up.");
+    page.until_text("#verdict-why", "Every expected member is up.");
     assert_eq!(page.value("document.title"), "3 of 3 up · headcount");
     let badges = page.list("#member-rows .badge-leader", "node.closest('[data-id]').dataset.id");
     assert_eq!(badges, [leader]);
@@ -100,6 +100,8 @@ fn a_killed_node_is_shown_down_within_a_second_of_the_agents_own_event() {
 
     page.until_text("#verdict-text", "2 of 3 up");
     page.until_text("#verdict-why", "c is down (connection lost)");
+    page.until_text("#verdict-hint", "headcount remove c");
+    page.until("that is no alarm", "document.getElementById('verdict').dataset.level === 'suspect'");
     page.until_text("#chip-down", "1");
     page.until_text("#events", "c is down");
     page.until_text("#tolerance-value", "none");
@@ -238,7 +240,8 @@ fn that_nobody_leads_is_said_in_the_verdict() {
     }
     page.until_text("#verdict-why", "obody leads");
     page.until("it is bad", "document.getElementById('verdict').dataset.level === 'down'");
-    page.until_text("#leader-note", "too few voters");
+    page.until_text("#verdict-hint", "headcount voters list");
+    page.until_text("#leader-note", "1 of 3 voters can vote, 2 are needed");
 }
 
 #[test]
@@ -247,15 +250,17 @@ fn members_with_another_view_are_said_to_be_settling_and_then_to_differ() {
     let agent = Agent::start("a", &[], &[]);
     let page = Page::of(browser);
     page.visit(&format!("http://{}/dashboard", agent.http));
-    page.until_text("#agreement-value", "all share it");
+    page.until_text("#agreement-value", "nobody to compare with");
     // The agent's answers tell of another member, whose view is another one.
-    let script = "const real = window.fetch; window.fetch = async (url, options) => { const answer = await real(url, options); \
-        if (!String(url).includes('v1/info')) return answer; const info = await answer.json(); \
-        info.agreement.fingerprints.push({ fingerprint: 'ffffffffffffffff', count: 1, members: ['stranger'] }); \
-        return new Response(JSON.stringify(info), { status: answer.status, headers: answer.headers }); };";
+    let script = "const real = window.fetch; window.state = 'unsettled'; \
+        window.fetch = async (url, options) => { const answer = await real(url, options); \
+        if (!String(url).includes('v1/verdict')) return answer; const verdict = await answer.json(); \
+        verdict.reasons.push({ code: 'views_differ', state: window.state, text: 'of stranger', nodes: [], hint: null }); \
+        return new Response(JSON.stringify(verdict), { status: answer.status, headers: answer.headers }); };";
     page.run(script, &[]);
     page.until_text("#agreement-value", "settling");
-    page.until_text("#agreement-value", "2 views");
+    page.run("window.state = 'degraded'", &[]);
+    page.until_text("#agreement-value", "views differ");
     page.until_text("#agreement-note", "stranger");
     page.until("it is suspect", "document.getElementById('fact-agreement').dataset.level === 'suspect'");
 }

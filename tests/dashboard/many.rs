@@ -95,6 +95,7 @@ fn a_cut_is_said_loudly_until_it_is_over() {
     page.until_text("#verdict-text", "8 of 8 up");
     assert!(!page.shows("#partition"));
     let cut = ["worker-5", "worker-6", "worker-7"];
+    crowd.judge("degraded", "cut", "this looks like a cut in the network: beyond it worker-5, worker-6 and worker-7");
     for at in 5..8 {
         crowd.change(at, "node_suspected", &json!({ "status": "suspect", "method": "heartbeat_timeout" }));
     }
@@ -105,11 +106,13 @@ fn a_cut_is_said_loudly_until_it_is_over() {
         crowd.change(at, "node_detected_down", &json!({ "status": "down", "method": "network_partition" }));
     }
     page.until_shown("#partition", true);
-    page.until_text("#partition-text", "cannot reach worker-5, worker-6 and worker-7");
+    page.until_text("#partition-text", "Beyond it worker-5, worker-6 and worker-7");
+    page.until_text("#partition-text", "Said at");
     page.until_text("#verdict-text", "5 of 8 up");
-    page.until_text("#verdict-why", "network partition");
+    page.until_text("#verdict-why", "a cut in the network");
     page.picture("partitioned");
 
+    crowd.judge("well", "", "");
     for at in 5..8 {
         crowd.change(at, "node_joined", &json!({ "status": "up", "method": null }));
     }
