@@ -38,7 +38,7 @@ use super::output::{self, Output};
 use super::signals::{Request, Signals};
 use super::supervisor::Supervisor;
 use super::threads::{self, AGENT_THREADS};
-use crate::agent::{self, Agent, StartError, Stop, Unwaited, Watchdog};
+use crate::agent::{self, Agent, StartError, Stop, Unwaited, VerdictState, Watchdog};
 use crate::config::{Config, Loaded, Loader};
 use crate::core::{LeadershipState, LeaveReason, Status};
 use crate::descriptors;
@@ -203,7 +203,7 @@ async fn show_status(supervisor: Supervisor, agent: Agent) {
     }
 }
 
-/// Returns the node in one line: its status, its members, and who leads.
+/// Returns the node in one line: its status, its members, who leads, and what is not well.
 fn status_line(agent: &Agent) -> String {
     let (me, members) = (agent.me(), agent.info().members);
     let (up, live) = (
@@ -218,7 +218,9 @@ fn status_line(agent: &Agent) -> String {
         (Some(leader), _) => format!(", {leader} leads in term {}", leadership.term),
         (None, _) => ", nobody leads".to_owned(),
     };
-    format!("{} is {}{drains}; {up} of {} up{leader}", me.id, me.status, human::count(live, "member"))
+    let verdict = agent.verdict();
+    let verdict = if verdict.state == VerdictState::Well { String::new() } else { format!("; {verdict}") };
+    format!("{} is {}{drains}; {up} of {} up{leader}{verdict}", me.id, me.status, human::count(live, "member"))
 }
 
 /// Starts a node; returns `None` if the process is told to stop meanwhile. A data directory or a look-up that hangs is
