@@ -466,19 +466,7 @@ fn other_electorate(facts: &Facts, led: &facts::Led, reasons: &mut Vec<Reason>) 
         other.by,
         leads(other.leader.as_ref(), other.term.0)
     );
-    if other.is_recovery {
-        let hint = "both were recovered, apart; the one that began at the lower term gives way by itself, within a minute: if it \
-                    does not, mend the network between the two leaders";
-        return reasons.push(Reason::new("two_electorates", State::Broken, text).hint(hint));
-    }
-    let younger = match &other.leader {
-        Some(_) if other.term.0 < led.term => "most often the other one, whose terms are lower",
-        Some(_) if other.term.0 > led.term => "most often that of this agent, whose terms are lower",
-        _ => "most often the younger one",
-    };
-    let hint = format!(
-        "one has to end, {younger}: stop its voters, and start them with empty data directories and a member of the electorate \
-         that stays among their seeds (with no other seeds than each other they may form one of their own again)"
-    );
+    let hint = "one of the two ends by itself, within seconds: of the lower generation, or else the one that began at the lower \
+                term or was founded later; if both still lead in a minute, mend the network between the two sides";
     reasons.push(Reason::new("two_electorates", State::Broken, text).hint(hint));
 }

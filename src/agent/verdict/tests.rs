@@ -82,8 +82,8 @@ impl Facts {
         (led.leader, led.remaining, led.vacant_for, led.state) = (None, None, vacant_for, state);
     }
 
-    fn other(&mut self, term: u64, is_recovery: bool) {
-        let (by, leader) = (name("x"), Some(name("y")));
+    fn other(&mut self, term: u64) {
+        let (by, leader, is_recovery) = (name("x"), Some(name("y")), false);
         self.other = Some(Arc::new(OtherElectorate { by, root: Lineage(0xef), leader, term: Term(term), is_recovery }));
     }
 }
@@ -196,9 +196,7 @@ const CASES: &[Case] = {
             facts.tolerance = Some(1);
             facts.voter("a").votes = Some(false);
         }, "vote_lost", Degraded, "a does not vote", "voters remove a"),
-        (|facts| facts.other(4, false), "two_electorates", Broken, "by the word of x, y leads in term 4", "that of this agent, whose terms are lower"),
-        (|facts| facts.other(2, false), "two_electorates", Broken, "here b leads in term 3", "the other one, whose terms are lower"),
-        (|facts| facts.other(9, true), "two_electorates", Broken, "two electorates", "gives way by itself"),
+        (|facts| facts.other(4), "two_electorates", Broken, "here b leads in term 3; by the word of x, y leads in term 4", "ends by itself"),
         // The node.
         (|facts| facts.is_aside = true, "disk_refused", Broken, "a stands aside", "space"),
         (|facts| facts.is_unwritten = true, "disk_refused", Broken, "cannot write its state", "data directory"),

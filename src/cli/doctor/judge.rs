@@ -183,9 +183,8 @@ pub(super) fn modes(modes: &[(String, String)]) -> Finding {
 
 /// Judges the lineages of electorates that several agents follow, each with the node's name.
 pub(super) fn lineages(lineages: &[(String, String)]) -> Option<Finding> {
-    let advice = "normal for seconds after `headcount recover`; if it stays, there are two electorates, and one has to end, most \
-                  often that with the lower terms: stop its voters, and start them with empty data directories and a member of \
-                  the electorate that stays among their seeds";
+    let advice = "one of the two electorates ends by itself, within seconds: if both still lead in a minute, mend the network \
+                  between the two sides";
     (lineages.len() > 1).then(|| fails("electorates", lineages, advice))
 }
 
