@@ -90,11 +90,13 @@ impl SharedFrames {
 
     /// Returns the message's frame, shared by all streams.
     pub(super) fn of_message(&self, message: &Message) -> Bytes {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, frame)) = kept.messages.iter().find(|(id, _)| *id == message.id) {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, frame)) = kept().messages.iter().find(|(id, _)| *id == message.id) {
             return frame.clone();
         }
+        // Streams that catch up read others: nobody waits for the lock meanwhile.
         let frame = frame(MESSAGE, None, &json::Message::from(message));
+        let mut kept = kept();
         if kept.messages.len() == MAX_SHARED_MESSAGES {
             kept.messages.pop_front();
         }
@@ -150,7 +152,9 @@ mod tests {
             assert_ne!(first, frames.of_message(&message(sequence)));
         }
         assert_eq!(frames.kept.lock().expect("not poisoned").messages.len(), MAX_SHARED_MESSAGES);
-        assert_eq!(first, frames.of_message(&message(0)), "encoded again");
+        let again = frames.of_message(&message(0));
+        assert_eq!(first, again);
+        assert_ne!(first.as_ptr(), again.as_ptr(), "the oldest gave way");
     }
 
     #[test]

@@ -142,9 +142,12 @@ impl Detector {
                 return DetectorStep::Wait(now + grounds.settings.probe_timeout);
             }
             let due = self.inquiries.due(run, suspect_at, now);
-            if now < due + last && !self.is_everybody_heard(grounds, slot) {
+            // The accused's time to refute is not asked away: of a member that is damped nothing is left.
+            let spare = timing.down_timeout().saturating_sub(demanded).saturating_sub(entry.refutation_time());
+            let asked_until = due + last.min(spare);
+            if now < asked_until && !self.is_everybody_heard(grounds, slot) {
                 self.inquiries.probe_sent(run, now);
-                return DetectorStep::Probe { nth: probed, next: (now + last / 8).min(due + last) };
+                return DetectorStep::Probe { nth: probed, next: (now + last / 8).min(asked_until) };
             }
             let doubted = self.inquiries.began(run);
             self.inquiries.close(run);
@@ -158,10 +161,12 @@ impl Detector {
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
         let pace = grounds.settings.probe_timeout.min(timing.suspect_timeout() / 15);
         let answered_by = now + pace;
-        let next = match probed {
-            ..PROBES => answered_by,
-            _ if now < asked_last => answered_by.min(asked_last),
-            _ => answered_by.min(suspect_at),
+        let next = if probed + 1 >= PROBES && now < asked_last {
+            answered_by.min(asked_last)
+        } else if probed < PROBES {
+            answered_by
+        } else {
+            answered_by.min(suspect_at)
         };
         DetectorStep::Probe { nth: probed, next }
     }
@@ -241,11 +246,14 @@ impl Entry {
         self.peer.rare().refutations.demanded_silence(now, self.record.timing)
     }
 
-    /// Returns the time until which an accused member may refute, whatever the age of its silence. It is the shortest
-    /// time between a suspicion and its confirmation that any accuser leaves (see `view::refutations`).
-    pub(crate) fn refutation_deadline(&self) -> Option<Time> {
+    /// Returns the shortest time between a suspicion and its confirmation that any accuser leaves (see `view::refutations`).
+    fn refutation_time(&self) -> Duration {
         let timing = self.record.timing;
-        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
-        Some(self.peer.rare().accused_since? + spare / (1 << MAX_DAMPING))
+        timing.down_timeout().saturating_sub(timing.suspect_timeout()) / (1 << MAX_DAMPING)
+    }
+
+    /// Returns the time until which an accused member may refute, whatever the age of its silence.
+    pub(crate) fn refutation_deadline(&self) -> Option<Time> {
+        Some(self.peer.rare().accused_since? + self.refutation_time())
     }
 }

@@ -138,7 +138,7 @@ impl Inquiries {
     /// Returns the time at which a silence that is long enough since `enough` was first judged: now, or at an earlier question.
     pub(super) fn due(&mut self, subject: Run, enough: Time, now: Time) -> Time {
         let Some(inquiry) = self.open.get_mut(&subject) else { return now };
-        let due = inquiry.due.filter(|due| *due >= enough).unwrap_or(now);
+        let due = inquiry.due.map_or(now, |due| due.max(enough));
         inquiry.due = Some(due);
         due
     }

@@ -79,11 +79,17 @@ fn three_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
     let suspect = world.settings.suspect_timeout;
     let pace = world.settings.probe_timeout.min(suspect / 15);
     let first = suspect * 4 / 5;
-    // There is time for a fourth one.
-    for nth in 0..4 {
-        world.at(first + pace * nth);
-        let next = (world.now + pace).min(Time::ORIGIN + suspect);
-        assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next }), "{nth}");
+    // There is time for a fourth one, and one right before the timeout.
+    let last = suspect * 49 / 50;
+    for (nth, at, next) in [
+        (0, first, first + pace),
+        (1, first + pace, first + pace * 2),
+        (2, first + pace * 2, first + pace * 3),
+        (3, first + pace * 3, last),
+        (4, last, suspect),
+    ] {
+        world.at(at);
+        assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next: Time::ORIGIN + next }), "{nth}");
     }
     world.at(suspect);
     let doubted = Some(Time::ORIGIN + first);

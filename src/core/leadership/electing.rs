@@ -57,6 +57,9 @@ impl Lead {
                 self.steps.extend(to.map(|to| LeadStep::SendToVoter { to, message: Box::new(message) }));
             }
             Action::Persist(_) => self.steps.push(LeadStep::Persist(Box::new(self.election.ballot().clone()))),
+            Action::Claimed { .. } if self.follows_a_leader(around.now) => {
+                self.with_election(around, Election::stop_leading);
+            }
             Action::Claimed { term, sequence, sent, until } => {
                 let leader = around.view.record(View::ME).id.clone();
                 let lineage = self.election.lineage();

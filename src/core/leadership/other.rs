@@ -151,7 +151,9 @@ impl Lead {
 impl Lead {
     /// Follows no electorate any more that this node does not yield to: an operator may have begun a later one here.
     pub(super) fn forget_lower(&mut self) {
-        self.followed.take_if(|followed| !self.election.yields_to(&followed.descent));
+        if self.followed.as_ref().is_some_and(|followed| !self.election.yields_to(&followed.descent)) {
+            self.go_back();
+        }
     }
 
     /// Decides whether this node follows the electorate of a claim: its own, or one that it yields to.
@@ -182,6 +184,11 @@ impl Lead {
     /// claim as one of its own.
     pub(super) fn follow_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) -> bool {
         let (is_led, by) = (is_led(around, claim), around.view.record(from).run);
+        let asked = self.followed.as_ref().filter(|followed| followed.view.is_some());
+        if claim.leader.is_none() && asked.is_some_and(|followed| followed.by == by) {
+            // Whoever was asked knows of no leader any more.
+            self.go_back();
+        }
         let Some(followed) = self.followed.as_mut().filter(|_| is_led) else { return false };
         let rest = Duration::from_millis(claim.lease_ms - claim.age_ms).saturating_sub(around.waited);
         (followed.by, followed.until) = (by, followed.until.max(around.now + rest));
@@ -225,6 +232,11 @@ impl Lead {
         self.publish(around.view, LossReason::Superseded);
         self.learn_agreed(around, view, None);
         true
+    }
+
+    /// Returns true if a leader lives, as far as was heard, of an electorate that stands over the one that this node knows.
+    pub(super) fn follows_a_leader(&self, now: Time) -> bool {
+        self.followed.as_ref().is_some_and(|followed| now < followed.until)
     }
 
     /// Goes back to the electorate before, if the one that is followed is out of reach again.

@@ -164,17 +164,17 @@ impl World {
 
     /// Hears from a member that n1 leads the electorate of this view, by a renewal of this age.
     fn hear_led(&mut self, by: Slot, view: &NumberedView, term: u64, sequence: u64, age: Duration) -> Vec<LeadStep> {
-        let claim = LeaderClaim {
-            descent: view.electorate.descent(),
-            term: Term(term),
-            leader: Some(id(ONE)),
-            sequence,
-            age_ms: age.as_millis() as u64,
-            lease_ms: LEASE.as_millis() as u64,
-            view: view.reference(),
-            delta: None,
-        };
+        let (leader, age_ms, lease_ms) = (Some(id(ONE)), age.as_millis() as u64, LEASE.as_millis() as u64);
+        let (descent, term, view) = (view.electorate.descent(), Term(term), view.reference());
+        let claim = LeaderClaim { descent, term, leader, sequence, age_ms, lease_ms, view, delta: None };
         self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+    }
+
+    /// Hears from a member that nobody leads the electorate of this view.
+    fn hear_unled(&mut self, by: Slot, view: &NumberedView, term: u64) {
+        let (descent, term, view) = (view.electorate.descent(), Term(term), view.reference());
+        let claim = LeaderClaim { descent, term, leader: None, sequence: 0, age_ms: 0, lease_ms: 0, view, delta: None };
+        self.call(|lead, around| lead.on_leader_claim(around, by, claim));
     }
 
     /// Gets a view that was asked for.
@@ -485,6 +485,17 @@ fn what_was_followed_before_is_followed_again_once_the_leader_of_the_other_was_n
     world.get(OTHER, &other);
     world.sleep(LEASE);
     world.hear_led(OTHER, &own, 7, 9, ms(0));
+    assert_eq!((world.lineage(), world.leader()), (Some(own.electorate.lineage), Some((id(ONE), 7))));
+}
+
+#[test]
+fn what_was_followed_before_is_followed_again_once_whoever_was_asked_knows_of_no_leader() {
+    let (mut world, own, other) = beside_another();
+    world.hear_led(OTHER, &other, 3, 1, ms(0));
+    world.get(OTHER, &other);
+    world.hear_unled(OTHER, &other, 3);
+    // A datagram of before, that comes late.
+    world.hear_led(OTHER, &other, 3, 1, ms(0));
     assert_eq!((world.lineage(), world.leader()), (Some(own.electorate.lineage), Some((id(ONE), 7))));
 }
 

@@ -83,7 +83,7 @@ fn a_call_is_sent_on_and_of_who_is_in_nobodys_view_once_it_enters() {
     let late = net.add("late", 3, &[0]);
     (0..3).for_each(|node| net.cut(node, late, true));
     let origin = net.nodes[late].core.me().run;
-    assert_eq!(bring(&mut net, 1, direct(broadcast(origin, 1), Some(id("late")), Duration::ZERO)), NEW);
+    assert_eq!(bring(&mut net, 1, direct(broadcast(origin, 1), id("late"), Duration::ZERO)), NEW);
     assert_eq!(net.nodes[1].messages[0].1.from, id("late"));
     net.run(Duration::from_secs(3));
     assert!(heard(&net, 0).is_empty() && heard(&net, 2).is_empty());

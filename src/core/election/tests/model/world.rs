@@ -43,8 +43,8 @@ pub(super) struct World {
     pub(super) agreed: BTreeMap<(Lineage, u64), u64>,
     /// The electorates that had a claim, each with its latest term: anybody may hear of them at any time.
     pub(super) led: BTreeMap<Lineage, (Descent, Term)>,
-    /// The lineages that each voter's disk had, in order: none comes back.
-    pub(super) lineages: Vec<Vec<Lineage>>,
+    /// The lineages that each voter's disk had, in order, and none where it had none: no lineage comes back.
+    pub(super) lineages: Vec<Vec<Option<Lineage>>>,
     pub(super) has_term_fallen: bool,
     pub(super) has_two_leaders: bool,
     pub(super) has_two_contents: bool,
@@ -250,8 +250,8 @@ impl World {
         self.has_term_fallen |= ballot.term < self.nodes[node].disk.term;
         let version = ballot.version;
         let held = ballot.accepted.as_ref().map(|view| view.electorate.lineage);
-        if let Some(lineage) = held.filter(|lineage| self.lineages[node].last() != Some(lineage)) {
-            self.lineages[node].push(lineage);
+        if self.lineages[node].last() != Some(&held) {
+            self.lineages[node].push(held);
         }
         self.nodes[node].disk = ballot;
         self.with(node, |election, context| election.stored(context, version));
@@ -304,7 +304,8 @@ impl World {
 
     /// Returns true if a voter went back to an electorate that it had left.
     pub(super) fn has_come_back(&self) -> bool {
-        self.lineages.iter().any(|held| held.iter().enumerate().any(|(at, one)| held[..at].contains(one)))
+        let comes_back = |held: &[Option<Lineage>], at: usize| held[at].is_some() && held[..at].contains(&held[at]);
+        self.lineages.iter().any(|held| (0..held.len()).any(|at| comes_back(held, at)))
     }
 
     /// Returns true if somebody leads no higher than an electorate that ended for this one was led, and knows it.
