@@ -82,7 +82,8 @@ impl Supervisor {
 
     /// Shows a line to whoever asks the supervisor.
     pub(super) fn status(&self, line: &str) {
-        self.say(&format!("STATUS={line}\n"));
+        // A line break would begin another variable.
+        self.say(&format!("STATUS={}\n", line.replace(char::is_control, " ")));
     }
 
     pub(super) fn feed_watchdog(&self) {

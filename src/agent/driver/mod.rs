@@ -95,7 +95,7 @@ pub(super) struct Driver {
     waiting: BTreeMap<Ticket, Caller>,
     /// The core's answers since the figures were published last: whoever has its answer finds what it did in the figures.
     answered: Vec<(Caller, Reply)>,
-    /// Connections by which other agents call, the one that was used last at the end; at most [`MAX_CALLING`](request::MAX_CALLING).
+    /// Connections by which other agents call, the one that was used last at the end; at most [`Links::share`].
     calling: VecDeque<LinkId>,
     last_ticket: Ticket,
     /// Errors since the last datagram.

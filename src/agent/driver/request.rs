@@ -1,8 +1,8 @@
 //! Requests of handles, calls of other agents, and the callers that wait for their answers.
 //!
 //! Owns the tickets under which the core answers. Never more callers wait than [`MAX_PENDING_COMMANDS`]; what comes on top
-//! is refused at once. Of connections by which other agents call at most [`MAX_CALLING`] are kept: the one that was used least
-//! recently makes room, and its caller may open another one.
+//! is refused at once. Of connections by which other agents call at most [`Links::share`](crate::transport::Links::share) are
+//! kept: the one that was used least recently makes room, and its caller may open another one.
 //!
 //! Must not know: what a command does.
 
@@ -13,9 +13,6 @@ use crate::agent::messages::{DirectAnswer, DirectCall};
 use crate::agent::request::Request;
 use crate::core::limits::MAX_PENDING_COMMANDS;
 use crate::core::{Command, CommandError, Input, LinkId, Reply, Ticket};
-
-/// The largest number of connections by which other agents call, beside links: each calls by one.
-pub(super) const MAX_CALLING: usize = 64;
 
 /// Whoever waits for an answer.
 #[derive(Debug)]
@@ -82,7 +79,7 @@ impl Driver {
         self.calling.retain(|calling| *calling != link);
         let Some(call) = call else { return self.parts.links.close(link) };
         self.calling.push_back(link);
-        if self.calling.len() > MAX_CALLING
+        if self.calling.len() > self.parts.links.share()
             && let Some(oldest) = self.calling.pop_front()
         {
             self.parts.links.close(oldest);

@@ -58,11 +58,11 @@ pub(crate) struct Facts {
 
 /// One member.
 #[derive(Debug, Clone)]
-pub(in crate::agent) struct Seen {
-    pub(in crate::agent) id: NodeId,
-    pub(in crate::agent) status: Status,
-    pub(in crate::agent) method: Option<DetectionMethod>,
-    pub(in crate::agent) is_draining: bool,
+pub(crate) struct Seen {
+    pub(crate) id: NodeId,
+    pub(crate) status: Status,
+    pub(crate) method: Option<DetectionMethod>,
+    pub(crate) is_draining: bool,
 }
 
 /// The leadership at this moment.

@@ -100,6 +100,7 @@ impl Reason {
     /// Names the members that it is about.
     fn of(mut self, nodes: &[NodeId]) -> Self {
         self.nodes = nodes.to_vec();
+        self.nodes.sort();
         self
     }
 
@@ -214,15 +215,12 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
     use State::{Broken, Degraded, Unsettled, Well};
 
     let is_cut = facts.unreachable > 0;
-    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death.
-    let cut = facts.named(|member| match (member.status, member.method) {
-        (Status::Down, Some(DetectionMethod::NetworkPartition)) => true,
-        (
-            Status::Down | Status::Suspect,
-            None | Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition),
-        ) => is_cut,
-        _ => false,
-    });
+    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death. Who is missing still
+    // when it is over has died meanwhile.
+    let is_silent =
+        |method| matches!(method, None | Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+    let cut = facts
+        .named(|member| is_cut && matches!(member.status, Status::Down | Status::Suspect) && is_silent(member.method));
     if !cut.is_empty() {
         let here = facts.named(|member| {
             matches!(member.status, Status::Up | Status::Suspect) && cut.binary_search(&member.id).is_err()

@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// Counts of packets, since the start.
 #[derive(Debug, Clone, Default)]
-pub(in crate::agent) struct Tally {
+pub(crate) struct Tally {
     pub(super) received: u64,
     pub(super) overflows: u64,
     /// By reason: those of the core, then those of seals.
@@ -28,7 +28,7 @@ pub(in crate::agent) struct Tally {
 }
 
 impl Tally {
-    pub(in crate::agent) fn new(counters: &Counters, seals: [u64; SealError::COUNT], overflows: u64) -> Self {
+    pub(crate) fn new(counters: &Counters, seals: [u64; SealError::COUNT], overflows: u64) -> Self {
         let mut dropped = DropReason::ALL.into_iter().map(|reason| counters.dropped(reason)).chain(seals);
         let dropped = std::array::from_fn(|_| dropped.next().unwrap_or_default());
         Self { received: counters.packets_received, overflows, dropped }
@@ -37,7 +37,7 @@ impl Tally {
 
 /// The memory.
 #[derive(Default)]
-pub(in crate::agent) struct Recent {
+pub(crate) struct Recent {
     notes: Mutex<Notes>,
     outside: OnceLock<Box<dyn Fn() -> Vec<Reason> + Send + Sync>>,
 }
@@ -66,13 +66,7 @@ impl Recent {
     }
 
     /// Notes how things are, if that is due: the number of changes of the view, whether somebody leads, and counts.
-    pub(in crate::agent) fn note(
-        &self,
-        now: Time,
-        changes: u64,
-        is_led: impl FnOnce() -> bool,
-        tally: impl FnOnce() -> Tally,
-    ) {
+    pub(crate) fn note(&self, now: Time, changes: u64, is_led: impl FnOnce() -> bool, tally: impl FnOnce() -> Tally) {
         let mut notes = self.notes();
         if changes != notes.changes {
             (notes.changes, notes.changed) = (changes, now);

@@ -133,6 +133,8 @@ pub(crate) struct Links {
     counters: Arc<LinkCounters>,
     /// Permits for further connections.
     budget: Arc<Semaphore>,
+    /// The share of them that those may have who are no members' links.
+    share: usize,
     sealing: Sealing,
     keepalive: Duration,
     /// The task that accepts connections; taken once its end was reported.
@@ -153,7 +155,8 @@ impl Links {
         let listener = TcpListener::from_std(listener.into_std())?;
         let (announce, events) = queues::incoming();
         let counters = Arc::<LinkCounters>::default();
-        let silent = Silent::new(MAX_SILENT.min(budget.div_ceil(4)));
+        let share = MAX_SILENT.min(budget.div_ceil(4));
+        let silent = Silent::new(share);
         let budget = Arc::new(Semaphore::new(budget));
         let acceptor = Acceptor {
             announce: announce.clone(),
@@ -173,6 +176,7 @@ impl Links {
             tasks: tasks.clone(),
             counters,
             budget,
+            share,
             sealing,
             keepalive,
             accepting: Some(AbortOnDropHandle::new(tasks.spawn(acceptor.run(listener)))),
@@ -182,6 +186,12 @@ impl Links {
     /// Returns the shared counters.
     pub(crate) fn counters(&self) -> Arc<LinkCounters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Returns the number of connections that those may have who are no members' links: [`MAX_SILENT`], or a quarter of a small
+    /// budget.
+    pub(crate) const fn share(&self) -> usize {
+        self.share
     }
 
     /// Opens a link; the outcome is an event.
