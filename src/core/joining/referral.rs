@@ -7,11 +7,13 @@
 //!
 //! Invariants:
 //! - `Elsewhere` is never larger than the question, needs no cookie and leaves no state at the sponsor.
-//! - A joiner follows referrals only of nodes that it asked itself, at most [`MAX_HOPS`] without a pause.
+//! - A joiner follows referrals only of nodes that it asked itself, at most [`MAX_HOPS`] without a pause, and at most
+//!   [`MAX_REFERRALS_FOLLOWED`] in a retry interval.
 //!
 //! Must not know: how a view is served (see `transfer`).
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -19,9 +21,13 @@ use rand::seq::IndexedRandom;
 use super::join::Joiner;
 use super::sponsor::Sponsor;
 use crate::discovery::Reunion;
-use crate::limits::{FIRST_JOIN_RETRY, MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_KEPT, REFERRED_PATIENCE};
+use crate::limits::{
+    FIRST_JOIN_RETRY, MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_REFERRALS_KEPT, REFERRED_PATIENCE,
+};
 use crate::member::Status;
 use crate::packet::Outbox;
+use crate::recent::PerInterval;
+use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::View;
 use crate::wire::{Message, Nonce};
@@ -33,6 +39,8 @@ pub(crate) struct Referrals {
     named: Vec<SocketAddr>,
     /// The number of referrals since the last pause.
     hops: u32,
+    /// The number of referrals followed.
+    followed: PerInterval,
 }
 
 impl Referrals {
@@ -50,6 +58,13 @@ impl Referrals {
                 self.named.push(address);
             }
         }
+    }
+
+    /// Returns the next member to ask, if there is one and it may be asked.
+    fn next(&mut self, now: Time, interval: Duration, draw: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
+        self.followed.begins_anew(now, interval);
+        let may_follow = !self.named.is_empty() && self.followed.take(now, interval, MAX_REFERRALS_FOLLOWED);
+        may_follow.then(|| self.named.swap_remove(draw(self.named.len())))
     }
 }
 
@@ -101,11 +116,12 @@ impl Joiner {
         if self.is_pulling() {
             return false;
         }
-        let Some(joining) = self.joining.as_mut().filter(|joining| !joining.referrals.named.is_empty()) else {
+        let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
+        let Some(joining) = &mut self.joining else { return false };
+        let rng = &mut self.rng;
+        let Some(address) = joining.referrals.next(now, interval, |named| rng.random_range(0..named)) else {
             return false;
         };
-        let named = &mut joining.referrals.named;
-        let address = named.swap_remove(self.rng.random_range(0..named.len()));
         self.ask_to_join(out, reunion, address, true);
         out.cx.timers.set(Timer::JoinTry, out.cx.now + REFERRED_PATIENCE);
         true
@@ -125,5 +141,19 @@ mod tests {
         assert_eq!(referrals.named, (0..MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>(), "each once");
         referrals.name([address(MAX_REFERRALS_KEPT)].into_iter());
         assert_eq!(referrals.named, (1..=MAX_REFERRALS_KEPT).map(address).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn so_many_referrals_are_followed_in_one_interval() {
+        let (interval, mut referrals) = (Duration::from_secs(1), Referrals::default());
+        let mut follow = |nth: u16, now: Time| {
+            referrals.name([SocketAddr::from(([10, 0, 0, 1], 1_000 + nth))].into_iter());
+            referrals.next(now, interval, |_| 0).is_some()
+        };
+        for nth in 0..MAX_REFERRALS_FOLLOWED as u16 {
+            assert!(follow(nth, Time::ORIGIN), "{nth}");
+        }
+        assert!(!follow(500, Time::ORIGIN));
+        assert!(follow(500, Time::ORIGIN + interval));
     }
 }

@@ -8,6 +8,8 @@ pub const MAX_JOINERS: usize = 1_024;
 pub const MAX_VIEWS_SERVED: usize = 4;
 /// The greatest number of members that a busy sponsor names.
 pub const MAX_REFERRALS: usize = 3;
+/// The greatest number of members that a joiner asks in one retry interval because others named them.
+pub const MAX_REFERRALS_FOLLOWED: u32 = 64;
 /// The greatest number of referrals that a joiner follows in a row without a pause.
 pub const MAX_HOPS: u32 = 4;
 /// The greatest number of referrals that a joiner remembers for later.

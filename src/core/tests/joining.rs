@@ -3,7 +3,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Net, address, birth, id, ms};
-use headcount_core::limits::{IDLE_PLACE, MAX_HOPS, MAX_REFERRALS, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES};
+use headcount_core::limits::{
+    IDLE_PLACE, MAX_HOPS, MAX_REFERRALS, MAX_REFERRALS_FOLLOWED, MAX_VIEWS_SERVED, MIN_QUESTION_BYTES,
+};
 use headcount_core::testing::record;
 use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder, Refusal};
 use headcount_core::{ChangeKind, Command, CoreInit, Input, Notice, Profile, Run, Status, StopReason, Tags};
@@ -374,7 +376,7 @@ fn misled(
 }
 
 #[test]
-fn a_joiner_follows_referrals_only_of_whom_it_asked() {
+fn a_joiner_follows_referrals_only_where_it_asked_and_only_so_many() {
     let mut net = Net::new(Profile::Lan);
     let joiner = net.add("joiner", 5, &[0]);
     net.run(ms(5));
@@ -387,13 +389,14 @@ fn a_joiner_follows_referrals_only_of_whom_it_asked() {
     let nonce = nonce.expect("it asks its seed");
     assert!(misled(&mut net, joiner, Nonce(1), 0, [45, 46, 47], 2).is_empty(), "that is not what it asked");
     let mut followed = BTreeSet::new();
-    for i in 0..20 {
+    for i in 0..200 {
         let members = [100 + 3 * i, 101 + 3 * i, 102 + 3 * i];
         followed.extend(misled(&mut net, joiner, nonce, 0, members, 3 + i as u64));
         net.run(ms(20));
     }
     followed.remove(&0);
     assert!(followed.len() >= 8, "it follows some: {followed:?}");
+    assert!(followed.len() as u32 <= MAX_REFERRALS_FOLLOWED, "{} in less than a retry interval", followed.len());
 }
 
 #[test]
