@@ -169,10 +169,11 @@ fn node(facts: &Facts, reasons: &mut Vec<Reason>) {
         reasons.push(Reason::new("task_died", Broken, text).hint("restart the agent, and report its log"));
     }
     if facts.status == Status::Joining {
-        let state = if facts.uptime < JOINS_FOR { Unsettled } else { Broken };
         let lacks = facts.lacks.as_ref().map(|lacks| format!(": {lacks}")).unwrap_or_default();
+        let has_other_key = lacks.contains("does not open");
+        let state = if facts.uptime < JOINS_FOR && !has_other_key { Unsettled } else { Broken };
         let key = facts.key.as_ref().map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
-        let hint = if lacks.contains("does not open") {
+        let hint = if has_other_key {
             format!("give both the same key file, and send SIGHUP or restart: this is {key}")
         } else {
             format!(
@@ -239,7 +240,9 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
         let method = methods.next().flatten().filter(|method| methods.all(|other| other == Some(*method)));
         let cause = method.map(|method| format!(" ({})", method.name().replace('_', " "))).unwrap_or_default();
         let text = format!("{}{cause}", verb(&down, "is down", "are down"));
-        let hint = if down.len() == 1 {
+        let hint = if down.iter().any(|id| facts.voters.iter().any(|voter| voter.id == *id)) {
+            "start them again; a voter that is gone for good is replaced: `headcount voters replace OLD NEW`".to_owned()
+        } else if down.len() == 1 {
             format!("start it again, or `headcount remove {first}` if it is gone for good")
         } else {
             "start them again, or `headcount remove NAME` those that are gone for good".to_owned()
