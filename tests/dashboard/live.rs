@@ -100,7 +100,7 @@ fn a_killed_node_is_shown_down_within_a_second_of_the_agents_own_event() {
 
     page.until_text("#verdict-text", "2 of 3 up");
     page.until_text("#verdict-why", "c is down (connection lost)");
-    page.until_text("#verdict-hint", "headcount remove c");
+    page.until_text("#verdict-hint", "headcount voters replace");
     page.until("that is no alarm", "document.getElementById('verdict').dataset.level === 'suspect'");
     page.until_text("#chip-down", "1");
     page.until_text("#events", "c is down");
