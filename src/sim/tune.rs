@@ -56,6 +56,8 @@ const MOST_SIGNS: u32 = 24;
 const PROBE_ROUND_TRIPS: f64 = 1.25;
 /// Number of questions to a witness that has not answered when the suspect timeout is over.
 const LAST_QUESTIONS: f64 = 8.0;
+/// Number of probes of a silent member; while witnesses are asked on, it is probed with each question.
+const PROBES: f64 = 4.0;
 /// Number of probes that fit into a suspect timeout, by the rule of [`Settings::check`].
 const PROBES_PER_TIMEOUT: u32 = 15;
 
@@ -279,11 +281,12 @@ pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
     let witnesses = observers - 1.0;
-    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0) + LAST_QUESTIONS;
+    let last = if witnesses > 0.0 { LAST_QUESTIONS } else { 0.0 };
+    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0) + 1.0 + last;
     let silences = MONTH.as_secs_f64() / sign_every * (1.0 - loss) * loss.powf(signs(settings.suspect_timeout));
     let suspicions = observers
         * silences
-        * round_trip_fails.powi(3)
+        * round_trip_fails.powf(PROBES + last)
         * if witnesses > 0.0 { round_trip_fails.powf(questions) } else { 1.0 };
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
