@@ -229,7 +229,7 @@ impl Driver {
         #[cfg(feature = "metrics")]
         {
             let Parts { shared, sealing, clock, .. } = &self.parts;
-            // Who is not a member yet knows of no leader.
+            // A node that is not a member yet knows of no leader.
             let is_led = || !core.is_up() || shared.publisher.watch().get().leader.is_some();
             let tally = || Tally::new(core.counters(), sealing.refused(), shared.socket.overflows());
             shared.recent.note(clock.now(), core.changes(), is_led, tally);

@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(super) uptime: Duration,
     /// The id of the key that seals, if one does.
     pub(super) key: Option<String>,
-    /// What this node lacks to join.
+    /// The thing that this node lacks to join.
     pub(super) lacks: Option<String>,
     /// The part of the agent that died, and how.
     pub(super) failure: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Facts {
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
     pub(super) pages_shrunk: u64,
-    /// What happened to packets in the last minute.
+    /// The packets of the last minute that were not used, or lost.
     pub(super) lately: Lately,
     /// The reasons of the agent's interfaces.
     pub(super) outside: Vec<Reason>,

@@ -34,7 +34,7 @@ const SHUT_OUT: [&str; 6] =
 /// change of modes leaves fewer.
 const SHUT_OUT_COUNT: u64 = 10;
 
-/// What happened to packets in the last minute.
+/// The packets of the last minute that were not used, or lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Lately {
     pub(super) received: u64,

@@ -130,7 +130,7 @@ impl Detector {
             suspect_at = suspect_at + demanded / 2;
         }
         let probed = self.inquiries.probed(run);
-        // What others have heard until then counts, not what they had when they were asked first.
+        // Signs that others have heard until then count, not those alone that they had when they were asked first.
         let last = demanded / LAST_QUESTIONS;
         let asked_last = suspect_at - last / 2;
         if now >= asked_last {

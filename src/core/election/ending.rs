@@ -88,7 +88,7 @@ impl<R: Rules> Election<R> {
         let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
         self.floor = self.floor.max(term);
         let above = self.highest_led();
-        // Who cannot store a ballot cannot be elected above it either.
+        // A voter that cannot store a ballot cannot be elected above that term either.
         let is_busy = self.is_changing() || self.is_aside;
         let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
         if is_below && above >= term && self.rules.leads_above_ended(is_busy) {

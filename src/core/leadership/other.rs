@@ -101,7 +101,7 @@ impl Ended {
     }
 }
 
-/// What is told of it.
+/// The report of another electorate.
 impl Lead {
     /// Returns the other electorate that members have reported a short time ago, if any have.
     pub(crate) fn other_electorate(&self, now: Time) -> Option<&OtherElectorate> {
@@ -147,7 +147,7 @@ impl Lead {
     }
 }
 
-/// Who follows which.
+/// The choice of the electorate that this node follows.
 impl Lead {
     /// Follows no electorate any more that this node does not yield to: an operator may have begun a later one here.
     pub(super) fn forget_lower(&mut self) {
