@@ -76,7 +76,7 @@ pub(crate) enum CrashStep {
 pub(crate) struct Scene {
     /// The time for which an answer to a probe is awaited.
     pub(crate) gap: Duration,
-    /// True while other members are missing, too, who may be the observers whose report is awaited.
+    /// True while members elsewhere are missing, too, who may be the observers whose report is awaited.
     pub(crate) is_walking: bool,
     /// The other observers of the subject. Asked for only if [`Crashes::is_decided_next`].
     pub(crate) others: Vec<Observer>,
@@ -213,7 +213,9 @@ impl Crashes {
         if !verdict.is_empty() {
             return verdict;
         }
-        let patience = if scene.is_walking { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
+        // An observer that may be gone itself is awaited until that is known: its case may have begun later, or be reviewed.
+        let are_missing = scene.is_walking || scene.others.iter().any(|other| self.is_case(other.run));
+        let patience = if are_missing { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
         if over >= PROBES + patience {
             // No other observer is sure: the member's silence will tell.
             self.close(run);

@@ -91,6 +91,33 @@ fn others_are_awaited_for_longer_while_many_are_missing() {
 }
 
 #[test]
+fn of_two_that_died_together_neither_is_given_up_while_the_other_is_looked_into() {
+    // The port of the second took one more link before it closed: its case is reviewed, and is sure later.
+    let mut crashes = refused(0, &among(&[OTHER]));
+    crashes.open(OTHER, 10, CRASH_REVIEWS);
+    let review = crashes.closed_unanswered(OTHER);
+    assert!(review.contains(&CrashStep::Wait(CRASH_REVIEW)));
+    let late = u32::try_from(CRASH_REVIEW.as_millis() / GAP.as_millis()).expect("a few rounds");
+    let mut convicted = Vec::new();
+    for round in 0..=late + PROBES_ALONE + 1 {
+        let now = at(0) + GAP * round;
+        if round == late {
+            assert_eq!(crashes.investigate(now, OTHER, &among(&[SUBJECT])), [CrashStep::Reopen]);
+            crashes.refused(now, OTHER);
+        }
+        for (run, other) in [(SUBJECT, OTHER), (OTHER, SUBJECT)] {
+            // Who was convicted is no observer any more.
+            let others = if convicted.contains(&other) { among(&[]) } else { among(&[other]) };
+            let is_due = run == SUBJECT || round >= late;
+            if is_due && crashes.investigate(now, run, &others) == [CrashStep::Convict] {
+                convicted.push(run);
+            }
+        }
+    }
+    assert_eq!(convicted, [SUBJECT, OTHER]);
+}
+
+#[test]
 fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
     for rounds in 0..=PROBES {
         let scene = among(&[OTHER, THIRD]);
