@@ -5,13 +5,14 @@
 //! [`listing`](super::listing).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::body::Body as Answer;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream;
 
 use super::App;
 use super::input::{Body, Named, Object};
@@ -19,7 +20,6 @@ use super::listing::{SMALL_VIEW, Selection, Source as _};
 use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::reference::Access;
-use super::table::{ConnectionState, Kind};
 use crate::Agent;
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{DetectionMethod, NodeId, Status, Tags};
@@ -38,11 +38,7 @@ pub(super) async fn info(
     Ok(Json(info.with_access(access.name())))
 }
 
-pub(super) async fn members(
-    State(app): State<App>,
-    Extension(line): Extension<Arc<ConnectionState>>,
-    query: Pairs,
-) -> Result<Response, Refusal> {
+pub(super) async fn members(State(app): State<App>, query: Pairs) -> Result<Response, Refusal> {
     query.only(&["status", "tag"])?;
     let selection = Selection {
         statuses: query.words("status", &Status::NAMES)?,
@@ -53,13 +49,8 @@ pub(super) async fn members(
         let listing = Arc::new(app.agent.list());
         listing.pages(selection, "", "").whole().into()
     } else {
-        let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
-        let pages = app.listings.get(0).await.pages(selection, "", "");
-        // Its place among the large answers is free again when it has been read.
-        Answer::from_stream(stream::iter(pages).map(move |page| {
-            let _ = &hold;
-            page
-        }))
+        let changed_at = app.changed_at.load(Ordering::Relaxed);
+        Answer::from_stream(stream::iter(app.listings.get(changed_at).await.pages(selection, "", "")))
     };
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::head;
 use super::limits::{HEAD_TIMEOUT, MAX_BUFFER_BYTES, MAX_HEADERS, SILENCE_TIMEOUT};
-use super::table::{ConnectionState, Kind, Phase, Seat};
+use super::table::{ConnectionState, Phase, Seat};
 
 /// Serves one connection until its end, `shutdown`, or until it is shed.
 pub(super) async fn serve(stream: TcpStream, seat: Seat, router: Router, shutdown: CancellationToken) {
@@ -167,7 +167,7 @@ impl<T: AsyncWrite + HangUp + Unpin> AsyncWrite for Watched<T> {
 
     /// Flushes, and looks for a hang-up first: hyper calls this on its every turn.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.line.is(Kind::Stream) && !self.line.has_ended() {
+        if self.line.is_stream() && !self.line.has_ended() {
             match self.stream.poll_hang_up(cx) {
                 Poll::Ready(Ok(())) => self.line.end(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -184,8 +184,6 @@ impl<T: AsyncWrite + HangUp + Unpin> AsyncWrite for Watched<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
     use super::super::table::{Limits, Table};
@@ -201,7 +199,7 @@ mod tests {
 
     async fn watched(stream: DuplexStream) -> (Watched<DuplexStream>, Seat) {
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
-        let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
+        let seat = table.admit().await.expect("a place");
         (Watched::new(stream, SILENCE, Arc::clone(&seat.line)), seat)
     }
 
@@ -253,7 +251,7 @@ mod tests {
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
         let mut seats = Vec::new();
         for _ in 0..8 {
-            seats.push(table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place"));
+            seats.push(table.admit().await.expect("a place"));
         }
         let (mut peer, ours) = tokio::io::duplex(64);
         let mut watched = Watched::new(ours, SILENCE, Arc::clone(&seats[2].line));
@@ -261,9 +259,10 @@ mod tests {
         assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
         peer.write_all(b"x").await.expect("written");
         assert_eq!(watched.read(&mut byte).await.expect("read"), 1);
-        assert!(table.shed_for_descriptor().is_none(), "it has what it waited for");
+        table.make_room_for_descriptor(Duration::ZERO).await;
+        assert_eq!(table.figures().shed, 0, "it has what it waited for");
         assert!(tokio::time::timeout(Duration::ZERO, watched.read(&mut byte)).await.is_err());
-        assert!(table.shed_for_descriptor().is_some(), "it waits again");
+        table.make_room_for_descriptor(Duration::ZERO).await;
         seats[2].line.shed().await;
     }
 
@@ -281,7 +280,7 @@ mod tests {
         };
         let router = Router::new().route("/", axum::routing::get(endless));
         let table = Table::new(Limits::new(8, 8), CancellationToken::new());
-        let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
+        let seat = table.admit().await.expect("a place");
         let began = Instant::now();
         let serving = serve(ours, seat, router, CancellationToken::new());
         tokio::time::timeout(SILENCE_TIMEOUT * 2, serving).await.expect("it ends");

@@ -67,7 +67,7 @@ pub(super) async fn events(
     let filter = filter(&events, &nodes, &query.leases("lease")?)?;
     let start = start(&headers, &query)?;
     let hold = app.table.enter(&line, Kind::Stream);
-    let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams))?;
+    let hold = hold.ok_or_else(|| Refusal::too_many_streams(app.table.limits().streams()))?;
     let mut feed = Feed::open(app, line, hold, judged_by, filter, nodes.into(), &start).await;
     (feed.inbox, feed.wants_events) = (inbox, wants_events);
     let start = EventId { run: feed.run, sequence: feed.subscription.position() };
@@ -248,8 +248,8 @@ impl Feed {
                 message = next_message(self.inbox.as_mut()) => match message {
                     Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
                         let frame = self.app.frames.of_message(&message);
-                        let hold = self.app.table.hold_frame(&self.line, frame.len());
-                        return Some(Ok(held(frame, hold)));
+                        let weight = self.app.table.weigh(&self.line, frame.len());
+                        return Some(Ok(held(frame, weight)));
                     }
                     Ok(_) => continue,
                     Err(ReceiveError::Lagged { missed }) => {
@@ -295,8 +295,6 @@ impl Feed {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::super::Shared;
     use super::*;
 
@@ -307,7 +305,7 @@ mod tests {
         let agent = crate::Agent::start(config).await.expect("started");
         agent.wait_until_up().await.expect("up");
         let app = App::new(Shared::of(agent.clone()));
-        let seat = app.table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
+        let seat = app.table.admit().await.expect("a place");
         let hold = app.table.enter(&seat.line, Kind::Stream).expect("a place");
         let (line, judged_by) = (Arc::clone(&seat.line), JudgedBy(app.tokens.watch()));
         let mut feed =
@@ -321,14 +319,14 @@ mod tests {
             assert!(frame.len() > bytes, "its payload is in it");
             unsent.push(frame);
         }
-        assert_eq!(app.table.unread_messages(), unsent[0].len() + unsent[1].len());
+        assert_eq!(app.table.unread(), unsent[0].len() + unsent[1].len());
         let last = unsent[0].split_off(60_000);
         unsent.remove(0);
-        assert_eq!(app.table.unread_messages(), last.len() + 60_000 + unsent[0].len(), "its end is not sent yet");
+        assert_eq!(app.table.unread(), last.len() + 60_000 + unsent[0].len(), "its end is not sent yet");
         drop(last);
-        assert_eq!(app.table.unread_messages(), unsent[0].len());
+        assert_eq!(app.table.unread(), unsent[0].len());
         drop((unsent, feed));
-        assert_eq!(app.table.unread_messages(), 0);
+        assert_eq!(app.table.unread(), 0);
         agent.leave().await;
     }
 }

@@ -15,6 +15,7 @@
 //!   nodes counts as one, too.
 //! - Messages that wait for the other side, replies to them and all other commands are counted apart, and renewals of
 //!   led work are not counted at all: no number of messages keeps an operator out, or ends led work.
+//! - Whoever has changed something by a command is answered, from then on, from a list of members that has it.
 
 #[cfg(test)]
 mod tests;
@@ -34,12 +35,11 @@ use super::body;
 use super::head::{FETCH_DEST, FETCH_MODE, FETCH_SITE};
 use super::held::held;
 use super::host::Names;
-use super::limits::{
-    MAX_COUNTED_ANSWER_BYTES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT,
-};
+use super::limits::{MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT};
+use super::listing::Source;
 use super::problem::Refusal;
 use super::reference::{self, Access};
-use super::table::{ConnectionState, Kind, Phase};
+use super::table::{ConnectionState, Kind, MAX_UNREAD_BYTES};
 use super::{App, MAX_ANSWER_WAIT, Shared};
 
 /// The header by which answers say whose pages may embed them.
@@ -67,13 +67,13 @@ pub(super) struct JudgedBy(pub(super) watch::Receiver<()>);
 
 /// Refuses requests that are not allowed, then answers the others within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let table = Arc::clone(&app.table);
+    let is_spare = request.extensions().get::<Arc<ConnectionState>>().is_some_and(|line| line.is_spare());
     let mut response = match check(&app, request) {
         Ok(request) => answer(app, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
     let headers = response.headers_mut();
-    if table.is_crowded() {
+    if is_spare {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in [
@@ -126,7 +126,7 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         let lasts = lasting(path);
         let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let (parts, body) = request.into_parts();
-        let body = if is_command { body::whole(body, &app.bodies, line.as_deref()).await?.into() } else { body };
+        let body = if is_command { body::whole(body, &app.bodies).await?.into() } else { body };
         let request = Request::from_parts(parts, body);
         let lasts = if asks_other_nodes(&request) { Some(Kind::Command) } else { lasts.filter(|_| is_command) };
         let _hold = match (line.as_ref(), lasts) {
@@ -134,11 +134,11 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
             _ => None,
         };
         let is_health = reference::HEALTH.contains(&request.uri().path());
-        if let Some(line) = &line {
-            line.set_phase(Phase::Waiting);
+        let response = app.turns.take(is_health, next.run(request)).await;
+        if is_command {
+            app.changed_at.fetch_max(Source::position(&app.agent), Ordering::Relaxed);
         }
-        let begins = || line.as_ref().map(|line| line.begins());
-        Ok(app.turns.take(is_health, begins, next.run(request)).await)
+        Ok(response)
     };
     match tokio::time::timeout(patience, answer).await {
         Ok(Ok(response)) => count_answer(&app, line, response).unwrap_or_else(Refusal::into_response),
@@ -179,22 +179,18 @@ fn too_many(kind: Kind) -> Refusal {
     }
 }
 
-/// Counts an answer that was made whole, if it is large: it takes a place among the large answers, and its bytes count
-/// until they have been read.
+/// Counts an answer that was made whole, if it is large, until it has been read.
 fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Response) -> Result<Response, Refusal> {
     let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_UNCOUNTED_ANSWER_BYTES as u64);
     let (Some(size), Some(line)) = (size, line) else { return Ok(response) };
-    let hold = app.table.enter(&line, Kind::Large).ok_or_else(Refusal::too_many_answers)?;
-    // An answer that is larger than the whole budget may still be sent alone.
-    let weight = size.min(MAX_COUNTED_ANSWER_BYTES as u64).div_ceil(1024) as u32;
-    let Ok(weight) = Arc::clone(&app.weight).try_acquire_many_owned(weight) else {
-        app.table.shed_stalled_answer();
+    let weight = Arc::new(app.table.weigh(&line, size as usize));
+    // One that is larger than all may be together is sent alone.
+    if app.table.unread() > MAX_UNREAD_BYTES.max(size as usize) {
         return Err(Refusal::too_many_answers());
-    };
+    }
     let (mut parts, body) = response.into_parts();
     parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    let hold = Arc::new((hold, weight));
-    let body = body.into_data_stream().map(move |bytes| bytes.map(|bytes| held(bytes, Arc::clone(&hold))));
+    let body = body.into_data_stream().map(move |bytes| bytes.map(|bytes| held(bytes, Arc::clone(&weight))));
     Ok(Response::from_parts(parts, Body::from_stream(body)))
 }
 

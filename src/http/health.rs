@@ -48,7 +48,7 @@ pub(super) async fn verdict(State(app): State<App>, _: NoQuery) -> Json<json::Ve
 /// Returns what this interface has to say beside the agent: of its streams, of event handlers, of the log.
 pub(super) fn own(app: &Shared) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    let (figures, most) = (app.table.figures(), app.table.limits().streams);
+    let (figures, most) = (app.table.figures(), app.table.limits().streams());
     if figures.streams >= most {
         let text = format!("all event streams are taken ({most}): dashboards and `headcount watch` get none");
         let reason = Reason::new("streams_taken", VerdictState::Degraded, text);

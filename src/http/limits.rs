@@ -23,8 +23,6 @@ pub const MAX_TARGET_BYTES: usize = 3 * 1024;
 pub const MAX_READ_HEADERS_BYTES: usize = 2 * 1024;
 /// The largest answer that is not counted, in bytes: each connection may hold one that its peer does not read.
 pub const MAX_UNCOUNTED_ANSWER_BYTES: usize = 8 * 1024;
-/// The size of all larger answers that are made for one reader each, in bytes together; a single one may be larger.
-pub const MAX_COUNTED_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// The number of answers that are made at one time, health checks among themselves and all others among themselves;
 /// the next ones wait their turn, first come, first served. One that waits for others meanwhile does not count.
 pub const MAX_ANSWERS_MADE: usize = 4;

@@ -107,7 +107,7 @@ impl Figures {
         };
         Self {
             http,
-            streams_max: app.table.limits().streams,
+            streams_max: app.table.limits().streams(),
             listings_revoked,
             refused: app.refused.by_reason(),
             handlers: app.handlers.figures(),

@@ -5,7 +5,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | accepting connections; one connection; the table of all, and who is shed | `server`, `connection`, `table/` |
+//! | accepting connections; one connection; the table of all, and who makes room | `server`, `connection`, `table` |
 //! | the checks of every request: tokens, names of the host; whose turn it is | `guard`, `access`, `host`, `turns` |
 //! | what is taken from a request | `head`, `body`, `query`, `input` |
 //! | members and commands; health; leaders and voters; keys; messages | `calls`, `health`, `leadership`, `keys`, `messages` |
@@ -18,27 +18,24 @@
 //! Invariants:
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
 //!   public handle, and everything has a bound:
-//!   - connections: [`HttpSettings::max_connections`]; when all are taken, those that wait for their peers are shed,
-//!     the oldest first, then readers that do not read, then those whose answer is not begun, and of each of these those
-//!     of the host with the most connections before others; and while a newcomer finds no place even so, each answer is
-//!     the last one of its connection; so that health checks get through whatever other hosts do (from the address that
-//!     opens thousands of connections a second one may be closed, and gets through at a later try);
+//!   - connections: [`HttpSettings::max_connections`]; when all are taken, the one goes that has waited for its peer for the
+//!     longest; while all are being answered, [`SPARE_CONNECTIONS`] more get in for what takes no time, so that health
+//!     checks get through;
 //!   - answers made at one time: [`MAX_ANSWERS_MADE`], and as many health checks beside them: no number of requests that
 //!     are there already holds one up;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
-//!   - event streams: [`HttpSettings::max_streams`]; large answers: [`MAX_LARGE_ANSWERS`]; messages that wait for the
-//!     other side: [`MAX_MESSAGES`]; replies: [`MAX_REPLIES`]; other commands, and questions that others are asked for
-//!     (keys, a leader confirmed now): [`MAX_COMMANDS`];
-//!     each of these leaves connections free for the others, all of them for short answers;
+//!   - event streams: [`HttpSettings::max_streams`]; messages that wait for the other side: [`MAX_MESSAGES`]; replies:
+//!     [`MAX_REPLIES`]; other commands, and questions that others are asked for (keys, a leader confirmed now):
+//!     [`MAX_COMMANDS`]; each of these leaves connections free for the next, and all of them for short answers;
 //!   - requests: heads of [`MAX_BUFFER_BYTES`] and [`MAX_HEADERS`] lines within [`HEAD_TIMEOUT`], of which what is read is
 //!     kept (see `head`): [`MAX_READ_HEADERS_BYTES`] of headers, and paths with their queries of [`MAX_TARGET_BYTES`],
 //!     queries of [`MAX_QUERY_ITEMS`]; bodies of [`MAX_BODY_BYTES`]; all of it
 //!     answered within [`REQUEST_TIMEOUT`] (plus [`MAX_ANSWER_WAIT`] for a request that waits for another program's
 //!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
-//!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]), other answers beyond
-//!     [`MAX_UNCOUNTED_ANSWER_BYTES`] together weigh at most [`MAX_COUNTED_ANSWER_BYTES`]; at most [`MAX_LARGE_BODIES`] bodies of requests
-//!     beyond [`SMALL_BODY_BYTES`] are read at a time.
+//!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]); messages, and answers beyond
+//!     [`MAX_UNCOUNTED_ANSWER_BYTES`], that readers do not take weigh at most [`MAX_UNREAD_BYTES`]; at most
+//!     [`MAX_LARGE_BODIES`] bodies of requests beyond [`SMALL_BODY_BYTES`] are read at a time.
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (Bytes that are not HTTP
 //!   at all are answered by the HTTP library with a bare 400 or 431.)
 //! - Web pages of other origins cannot command the agent through their visitors' browsers, nor read from it, nor open
@@ -90,15 +87,13 @@ pub use crate::config::{BadToken, Token};
 pub use frames::{MAX_SHARED_BYTES, MAX_SHARED_FRAMES};
 pub use limits::{
     COMMENT_INTERVAL, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_STREAMS, HEAD_TIMEOUT, LISTEN_BACKLOG, MAX_ANSWERS_MADE,
-    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_COUNTED_ANSWER_BYTES, MAX_HEADERS, MAX_LARGE_BODIES, MAX_READ_HEADERS_BYTES,
-    MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
+    MAX_BODY_BYTES, MAX_BUFFER_BYTES, MAX_HEADERS, MAX_LARGE_BODIES, MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES,
+    MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT, SILENCE_TIMEOUT, SMALL_BODY_BYTES, STOP_TIMEOUT,
 };
 pub use listing::{MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS};
 pub use messages::MAX_ANSWER_WAIT;
 pub use query::MAX_QUERY_ITEMS;
-pub use table::{
-    MAX_COMMANDS, MAX_LARGE_ANSWERS, MAX_MESSAGES, MAX_REPLIES, MAX_UNREAD_MESSAGE_BYTES, MIN_CONNECTIONS,
-};
+pub use table::{MAX_COMMANDS, MAX_MESSAGES, MAX_REPLIES, MAX_UNREAD_BYTES, MIN_CONNECTIONS, SPARE_CONNECTIONS};
 
 use self::frames::SharedFrames;
 use self::guard::Refused;
@@ -174,8 +169,8 @@ struct Shared {
     log_lines_lost: Arc<AtomicU64>,
     per_member_metrics: bool,
     handlers: Board,
-    /// A permit for each KiB that large answers may still weigh.
-    weight: Arc<Semaphore>,
+    /// The number of the newest event when the last command was answered.
+    changed_at: AtomicU64,
     /// A permit for each request body that is not small.
     bodies: Arc<Semaphore>,
     turns: Turns,
@@ -206,7 +201,7 @@ impl Shared {
             log_lines_lost,
             per_member_metrics,
             handlers,
-            weight: Arc::new(Semaphore::new(MAX_COUNTED_ANSWER_BYTES / 1024)),
+            changed_at: AtomicU64::new(0),
             bodies: body::permits(),
             turns: Turns::default(),
             agent,

@@ -4,17 +4,15 @@
 //! - Nothing that one connection does, a panic included, ends the loop or another connection.
 //! - Errors of the system, such as too many open files, are survived, counted, and logged once until they are over.
 //!   Only a listener that will never accept again ends the loop, with its error.
-//! - If descriptors are short, a connection that waits to be accepted gets one: the spare one that is kept for this, or
-//!   that of another connection, see [`Table::shed_for_descriptor`]. So a health check is answered however long the
-//!   shortage lasts. One connection is shed at a time, and the loop waits until it is closed; if there is none to shed,
-//!   it pauses.
+//! - If descriptors are short, a connection that waits to be accepted gets that of another one, see
+//!   [`Table::make_room_for_descriptor`]; so a health check is answered however long the shortage lasts. The loop waits until
+//!   it is closed; if there is none, it pauses.
 //! - After `shutdown` no connection is accepted, and open ones get [`STOP_TIMEOUT`] to end.
 //!
 //! This module must not know the contents of requests and answers.
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,20 +27,18 @@ use super::limits::STOP_TIMEOUT;
 use super::table::Table;
 use crate::trouble::Trouble;
 
-/// The pause of the loop after an error of our own system that it can do nothing about.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The longest wait for a shed connection to give back its descriptor.
-const SHED_PATIENCE: Duration = Duration::from_millis(100);
+/// The longest pause of the loop after an error of our own system, in which a connection gives its descriptor back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A source of connections.
 pub(super) trait Accept {
-    /// Returns the next connection, with the address of its peer.
-    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
+    /// Returns the next connection.
+    fn accept(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
 }
 
 impl Accept for TcpListener {
-    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        TcpListener::accept(self).await
+    async fn accept(&self) -> io::Result<TcpStream> {
+        TcpListener::accept(self).await.map(|(stream, _)| stream)
     }
 }
 
@@ -58,7 +54,6 @@ pub(super) async fn run(
     let _close = close.drop_guard();
     let connections = TaskTracker::new();
     let mut trouble = Trouble::default();
-    let mut spare = Spare::default();
     let end = loop {
         let accepted = tokio::select! {
             biased;
@@ -66,12 +61,11 @@ pub(super) async fn run(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok(stream) => {
                 if trouble.end() {
                     tracing::info!("HTTP accepts connections again");
                 }
-                spare.take();
-                if let Some(seat) = table.admit(peer.ip()).await {
+                if let Some(seat) = table.admit().await {
                     connections.spawn(connection::serve(stream, seat, router.clone(), shutdown.clone()));
                 }
             }
@@ -84,15 +78,7 @@ pub(super) async fn run(
                 if trouble.begins() {
                     tracing::warn!("HTTP cannot accept connections: {}", in_words(&error));
                 }
-                if spare.give_up() {
-                    continue;
-                }
-                match table.shed_for_descriptor() {
-                    Some(victim) => {
-                        let _ = timeout(SHED_PATIENCE, victim.gone()).await;
-                    }
-                    None => tokio::time::sleep(ACCEPT_PAUSE).await,
-                }
+                table.make_room_for_descriptor(ACCEPT_PAUSE).await;
             }
         }
     };
@@ -106,33 +92,6 @@ pub(super) async fn run(
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// A file descriptor kept in reserve, given up if there is no other for a connection that waits.
-#[derive(Debug)]
-struct Spare(Option<std::fs::File>);
-
-impl Default for Spare {
-    fn default() -> Self {
-        let mut spare = Self(None);
-        spare.take();
-        spare
-    }
-}
-
-impl Spare {
-    /// Opens a spare descriptor again, if there is none in hand and the system has one.
-    fn take(&mut self) {
-        #[cfg(unix)]
-        if self.0.is_none() {
-            self.0 = std::fs::File::open("/dev/null").ok();
-        }
-    }
-
-    /// Closes the spare descriptor for others to use; returns true if there was one.
-    fn give_up(&mut self) -> bool {
-        self.0.take().is_some()
-    }
 }
 
 /// Returns the error in words, with one thing to try if we know one.
@@ -151,7 +110,6 @@ fn in_words(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::net::Ipv4Addr;
     use std::sync::Mutex;
 
     use axum::routing::get;
@@ -167,7 +125,7 @@ mod tests {
     }
 
     impl Accept for Troubled {
-        async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        async fn accept(&self) -> io::Result<TcpStream> {
             let error = self.errors.lock().expect("not poisoned").pop_front();
             match error {
                 Some(error) => Err(error),
@@ -236,7 +194,7 @@ mod tests {
     }
 
     impl Accept for Short {
-        async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        async fn accept(&self) -> io::Result<TcpStream> {
             {
                 let mut left = self.left.lock().expect("not poisoned");
                 if *left > 0 {
@@ -254,7 +212,7 @@ mod tests {
     async fn time_of(errors: usize, shed: usize) -> (Arc<Table>, Duration) {
         let (table, close) = table();
         for _ in 0..shed {
-            let seat = table.admit(Ipv4Addr::LOCALHOST.into()).await.expect("a place");
+            let seat = table.admit().await.expect("a place");
             seat.line.set_phase(super::super::table::Phase::Reading);
             tokio::spawn(async move { seat.line.shed().await });
         }
@@ -271,14 +229,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_a_descriptor_gets_that_of_another_connection_without_a_pause() {
-        // The first error costs the spare descriptor alone.
-        let (table, time) = time_of(1 + 5, 7).await;
-        assert_eq!((time, table.figures().shed, table.figures().accept_errors), (Duration::ZERO, 5, 6));
+        let (table, time) = time_of(5, 7).await;
+        assert_eq!((time, table.figures().shed, table.figures().accept_errors), (Duration::ZERO, 5, 5));
     }
 
     #[tokio::test(start_paused = true)]
     async fn where_nothing_can_be_shed_there_is_a_pause_after_each_error() {
-        let (table, time) = time_of(1 + 5 + 4, 5).await;
+        let (table, time) = time_of(5 + 4, 5).await;
         assert!(time >= 4 * ACCEPT_PAUSE, "{time:?}");
         assert_eq!(table.figures().shed, 5);
     }

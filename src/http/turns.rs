@@ -29,15 +29,14 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Begins to make an answer when it is its turn, says so, and goes on with it whenever it can.
-    pub(super) async fn take<F: Future, B>(&self, is_health: bool, begins: impl FnOnce() -> B, making: F) -> F::Output {
+    /// Begins to make an answer when it is its turn, and goes on with it whenever it can.
+    pub(super) async fn take<F: Future>(&self, is_health: bool, making: F) -> F::Output {
         let turns = if is_health { &self.health } else { &self.others };
         // They are never closed.
         let mut turn = turns.acquire().await.ok();
         // Whoever else is ready comes first, and finds that this turn is taken: so all others wait here, and not in the
         // queue of the runtime, where each would be worked on before what comes after it.
         tokio::task::yield_now().await;
-        begins();
         let mut making = pin!(making);
         poll_fn(|cx| {
             let made = making.as_mut().poll(cx);
@@ -63,7 +62,7 @@ mod tests {
         let held: Vec<_> = (0..MAX_ANSWERS_MADE).map(|_| turns.others.try_acquire().expect("a turn")).collect();
         let begun = AtomicUsize::new(0);
         let makes = |is_health| {
-            turns.take(is_health, || (), async {
+            turns.take(is_health, async {
                 begun.fetch_add(1, Ordering::Relaxed);
                 std::future::pending::<()>().await;
             })
@@ -93,13 +92,13 @@ mod tests {
             tokio::spawn(async move {
                 // As a connection does that has many requests at hand.
                 for _ in 0..20 {
-                    turns.take(false, || (), async { made.fetch_add(1, Ordering::Relaxed) }).await;
+                    turns.take(false, async { made.fetch_add(1, Ordering::Relaxed) }).await;
                 }
             });
         }
         tokio::task::yield_now().await;
         let before = made.load(Ordering::Relaxed);
-        let check = tokio::spawn(async move { turns.take(true, || (), async {}).await });
+        let check = tokio::spawn(async move { turns.take(true, async {}).await });
         check.await.expect("answered");
         let meanwhile = made.load(Ordering::Relaxed) - before;
         assert!(meanwhile <= 4 * MAX_ANSWERS_MADE, "{meanwhile} answers were made first");

@@ -250,6 +250,13 @@ async fn a_large_view_is_listed_and_followed_like_a_small_one() {
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(names(&Answer { body: answer.dechunked(), ..answer }), all);
 
+    // Who has changed something reads it at once, though others have read a listing a moment before.
+    for round in 0..8 {
+        assert_eq!(a.send_json("PUT", "/v1/tags", &format!(r#"{{"tags":{{"w":"{round}"}}}}"#)).await.status, 200);
+        let answer = a.get(&format!("/v1/members?tag=w={round}")).await;
+        assert_eq!(names(&Answer { body: answer.dechunked(), ..answer }), ["n00"], "round {round}");
+    }
+
     // A change after a listing that is shared comes with the stream, or the listing has it.
     for round in 0..8 {
         drop(a.events("?snapshot=true", &[]).await.expect("snapshot").await);

@@ -8,7 +8,7 @@
 //! Invariants:
 //! - Readers hold one page at a time, [`PAGE_BYTES`] and a member long, never the listing's bytes.
 //! - At most [`MAX_LISTINGS`] exist, of [`MAX_LISTED_BYTES`] together unless a single one is larger. When room is needed
-//!   the oldest is revoked, which ends the answers that are still read from it; until [`MIN_READ_TIME`](super::table::MIN_READ_TIME) has passed it is
+//!   the oldest is revoked, which ends the answers that are still read from it; until its readers have had ten seconds it is
 //!   not, and no new one is built.
 //!
 //! `pages` owns one listing and its readers, `shared` the listings that readers have in common, and when one is built.

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use super::pages::Listing;
 use crate::Agent;
-use crate::http::table::MIN_READ_TIME;
 
 /// Shared listings that exist at one time, the one being built included.
 pub const MAX_LISTINGS: usize = 4;
@@ -24,6 +23,8 @@ pub const MAX_LISTINGS: usize = 4;
 pub const MAX_LISTED_BYTES: usize = 16 * 1024 * 1024;
 /// A shared listing in which nothing has changed is used again for this long: its ages are that much too old then.
 pub const MAX_AGE: Duration = Duration::from_millis(250);
+/// A reader of a listing has this long before it is taken away for another one.
+pub(super) const MIN_READ_TIME: Duration = Duration::from_secs(10);
 /// Rest after building, in times of what it took.
 pub(super) const REST: u32 = 9;
 /// A shared listing for which nobody asked for this long is forgotten.

@@ -9,12 +9,11 @@ use tokio::time::Instant;
 use super::PAGE_BYTES;
 use super::pages::{Listing, Pages, Revoked, Selection};
 use super::shared::{
-    Advice, Ended, KEPT_UNUSED, Listings, MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS, REST, Source, State,
+    Advice, Ended, KEPT_UNUSED, Listings, MAX_AGE, MAX_LISTED_BYTES, MAX_LISTINGS, MIN_READ_TIME, REST, Source, State,
 };
 use crate::Member;
 use crate::core::{LeaveReason, NodeId, Profile, Run, Status, Tags};
 use crate::http::query::TagFilter;
-use crate::http::table::MIN_READ_TIME;
 use crate::json;
 
 fn member(index: usize, status: Status) -> Member {

@@ -26,7 +26,7 @@ const fn call(method: &'static str, path: &'static str, brief: &'static str) -> 
 pub(crate) static CALLS: &[Call] = &[
     Call {
         more: "Sorted by name; this node is among them. Members that left are listed only if their status is asked for. In \
-            views of more than 32 members the answer may be a moment old.",
+            views of more than 32 members what others changed may be missing for a moment.",
         query: &[
             Parameter { name: "status", form: Form::Statuses, meaning: "only members of one of these statuses" },
             Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" },

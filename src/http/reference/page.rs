@@ -25,8 +25,8 @@ types in [`json`](crate::json); `GET /` lists the calls.
 - **Bounds**: heads of 8 KiB and 100 lines, 2 KiB of what is read in them (431), paths with their queries of 3 KiB (414), 256 items in a query, bodies of 64 KiB
   (413), answers within 10 s (408), `http.max_connections` and `http.max_streams`.
 - **Order**: what a call changes at the agent that is asked (tags, draining, members removed, counters) is in the next answer of that
-  agent, but for listings of more than 32 members and snapshots of streams, which may be a moment older (a stream brings what its
-  snapshot lacks). Voters, leaders, and what others see come a moment later.
+  agent, but for snapshots of streams, which may be a moment older (a stream brings what its snapshot lacks). Voters, leaders,
+  and what others see come a moment later.
 - `HEAD` is answered wherever `GET` is.
 
 ## Calls
