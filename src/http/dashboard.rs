@@ -52,11 +52,6 @@ const PARTS: [Part; 17] = [
     part!("words.js", SCRIPT),
 ];
 
-/// Returns true for the paths of the page and its parts, which need no token.
-pub(super) fn is_open(path: &str) -> bool {
-    path == "/" || path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 fn answer((_, kind, text): Part) -> Response {
     let headers: [(HeaderName, &'static str); 5] = [
         (header::CONTENT_TYPE, kind),
@@ -123,16 +118,6 @@ mod tests {
                 "frame-ancestors 'none'",
             ];
             assert_eq!(sources, expected, "{}", part.0);
-        }
-    }
-
-    #[test]
-    fn the_page_and_its_parts_need_no_token_and_nothing_else_is_theirs() {
-        for open in ["/", "/dashboard", "/dashboard/", "/dashboard/app.js"] {
-            assert!(is_open(open), "{open}");
-        }
-        for closed in ["/v1/info", "/dashboards", "/metrics", ""] {
-            assert!(!is_open(closed), "{closed}");
         }
     }
 }

@@ -38,9 +38,9 @@ use super::host::Names;
 use super::limits::{MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSWER_BYTES, REQUEST_TIMEOUT};
 use super::listing::Source;
 use super::problem::Refusal;
-use super::reference::{self, Access};
+use super::reference::{Access, Call};
 use super::table::{ConnectionState, Kind, MAX_UNREAD_BYTES};
-use super::{App, MAX_ANSWER_WAIT, Shared};
+use super::{App, Shared};
 
 /// The header by which answers say whose pages may embed them.
 const EMBEDDING: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -104,12 +104,13 @@ fn check(app: &Shared, mut request: Request) -> Result<Request, Refusal> {
     if headers > MAX_READ_HEADERS_BYTES {
         return Err(Refusal::headers_too_long(headers));
     }
-    let may_have_any_name = reference::HEALTH.contains(&request.uri().path()) || app.tokens.are_asked_for();
+    let call = Call::of(&request);
+    let may_have_any_name = call.is_some_and(|call| call.is_health) || app.tokens.are_asked_for();
     let names = if may_have_any_name { &Names::Any } else { &app.names };
     names.check(&request).map_err(|refusal| count(&app.refused.host, refusal))?;
     // Before the tokens are compared: none that is replaced meanwhile goes unnoticed.
     let judged_by = JudgedBy(app.tokens.watch());
-    let access = check_token(app, &request).map_err(|refusal| count(&app.refused.token, refusal))?;
+    let access = check_token(app, &request, call).map_err(|refusal| count(&app.refused.token, refusal))?;
     check_origin(&request).map_err(|refusal| count(&app.refused.origin, refusal))?;
     request.extensions_mut().insert(access);
     request.extensions_mut().insert(judged_by);
@@ -118,22 +119,18 @@ fn check(app: &Shared, mut request: Request) -> Result<Request, Refusal> {
 
 async fn answer(app: App, request: Request, next: Next) -> Response {
     let line = request.extensions().get::<Arc<ConnectionState>>().cloned();
-    // A request to another program waits for that program's answer.
-    let waits = request.uri().path().starts_with("/v1/request/");
-    let patience = if waits { REQUEST_TIMEOUT + MAX_ANSWER_WAIT } else { REQUEST_TIMEOUT };
+    let call = Call::of(&request);
+    let patience = call.map_or(REQUEST_TIMEOUT, |call| call.patience);
     let answer = async {
-        let path = request.uri().path();
-        let lasts = lasting(path);
-        let is_command = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let is_command = !request.method().is_safe();
         let (parts, body) = request.into_parts();
         let body = if is_command { body::whole(body, &app.bodies).await?.into() } else { body };
         let request = Request::from_parts(parts, body);
-        let lasts = if asks_other_nodes(&request) { Some(Kind::Command) } else { lasts.filter(|_| is_command) };
-        let _hold = match (line.as_ref(), lasts) {
+        let _hold = match (line.as_ref(), call.and_then(|call| call.lasts)) {
             (Some(line), Some(kind)) => Some(app.table.enter(line, kind).ok_or_else(|| too_many(kind))?),
             _ => None,
         };
-        let is_health = reference::HEALTH.contains(&request.uri().path());
+        let is_health = call.is_some_and(|call| call.is_health);
         let response = app.turns.take(is_health, next.run(request)).await;
         if is_command {
             app.changed_at.fetch_max(Source::position(&app.agent), Ordering::Relaxed);
@@ -144,31 +141,6 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         Ok(Ok(response)) => count_answer(&app, line, response).unwrap_or_else(Refusal::into_response),
         Ok(Err(refusal)) => Refusal::into_response(refusal),
         Err(_) => Refusal::timeout(patience.as_secs()).into_response(),
-    }
-}
-
-/// Returns true for reads that other members, a majority or a database are asked for. They count like commands: a reader
-/// cannot have the whole cluster talk more than a writer.
-fn asks_other_nodes(request: &Request) -> bool {
-    match request.uri().path() {
-        "/v1/keys" | "/v1/lease/nodes" => true,
-        "/v1/leader" => request.uri().query().is_some_and(|query| query.contains("confirm")),
-        _ => false,
-    }
-}
-
-/// Returns the kind as which a command at this path is counted; `None` if it takes no time, and must always be possible.
-fn lasting(path: &str) -> Option<Kind> {
-    let is_below =
-        |parent: &str| path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if is_below("/v1/request") || is_below("/v1/send") {
-        Some(Kind::Message)
-    } else if is_below("/v1/reply") {
-        Some(Kind::Reply)
-    } else if path == "/v1/leave" || path.starts_with("/v1/leader/work/") {
-        None
-    } else {
-        Some(Kind::Command)
     }
 }
 
@@ -195,10 +167,10 @@ fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Respons
 }
 
 /// Returns what the caller may do, if that is enough for the request.
-fn check_token(app: &Shared, request: &Request) -> Result<Access, Refusal> {
-    let needed = Access::needed(request.method().as_str(), request.uri().path());
+fn check_token(app: &Shared, request: &Request, call: Option<&Call>) -> Result<Access, Refusal> {
+    let needed = Access::needed(request.method(), call);
     if !app.tokens.are_asked_for() {
-        if Access::is_for_token_alone(request.method().as_str(), request.uri().path()) {
+        if call.is_some_and(|call| call.needs_token) {
             let detail =
                 "keys are changed with a token alone, and this agent has none: whoever reaches this port could";
             return Err(Refusal::new(

@@ -77,7 +77,6 @@ use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post, put};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +98,7 @@ use self::frames::SharedFrames;
 use self::guard::Refused;
 use self::host::Names;
 use self::listing::Listings;
+use self::reference::CALLS;
 use self::table::{Limits, Table};
 use self::turns::Turns;
 use crate::agent::{Agent, LedWork};
@@ -257,43 +257,8 @@ fn router(
     let interface = Arc::downgrade(&app);
     app.agent.also_judged_by(move || interface.upgrade().map(|app| health::own(&app)).unwrap_or_default());
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
-    Router::new()
-        .route("/", get(reference::index))
-        .route(dashboard::PATH, get(dashboard::page))
-        .route("/dashboard/", get(dashboard::redirect))
-        .route("/dashboard/{part}", get(dashboard::part))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics))
-        .route(reference::PATH, get(reference::openapi))
-        .route("/v1/info", get(calls::info))
-        .route("/v1/verdict", get(health::verdict))
-        .route("/v1/targets", get(calls::targets))
-        .route("/v1/members", get(calls::members))
-        .route("/v1/members/{id}", get(calls::member).delete(calls::remove))
-        .route("/v1/events", get(events::events))
-        .route("/v1/join", post(calls::join))
-        .route("/v1/leave", post(calls::leave))
-        .route("/v1/drain", post(calls::drain))
-        .route("/v1/undrain", post(calls::undrain))
-        .route("/v1/tags", put(calls::set_tags))
-        .route("/v1/leader", get(leadership::leader))
-        .route("/leaderz", get(leadership::leaderz))
-        .route("/v1/lease/nodes", get(leadership::lease_nodes))
-        .route("/v1/leader/resign", post(leadership::resign))
-        .route("/v1/leader/work", post(leadership::begin_work))
-        .route("/v1/leader/work/{id}", post(leadership::renew_work).delete(leadership::end_work))
-        .route("/v1/view", get(leadership::view))
-        .route("/v1/voters", get(leadership::voters).post(leadership::add))
-        .route("/v1/voters/{id}", delete(leadership::remove))
-        .route("/v1/recover", post(leadership::recover))
-        .route("/v1/keys", get(keys::list).post(keys::add))
-        .route("/v1/keys/{id}", delete(keys::remove))
-        .route("/v1/keys/{id}/use", post(keys::use_key))
-        .route("/v1/broadcast/{topic}", post(messages::broadcast))
-        .route("/v1/send/{node}/{topic}", post(messages::send))
-        .route("/v1/request/{node}/{topic}", post(messages::request))
-        .route("/v1/reply/{id}", post(messages::reply))
+    let routes = CALLS.iter().fold(Router::new(), |routes, call| routes.route(call.path, (call.handler)()));
+    routes
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(guarded)

@@ -3,23 +3,6 @@
 use super::*;
 
 #[test]
-fn messages_that_wait_are_counted_apart_from_commands_and_renewals_of_led_work_are_not() {
-    for (path, kind) in [
-        ("/v1/request/a/t", Some(Kind::Message)),
-        ("/v1/send/a/t", Some(Kind::Message)),
-        ("/v1/reply/a-1", Some(Kind::Reply)),
-        ("/v1/leader/work/7", None),
-        ("/v1/leader/work", Some(Kind::Command)),
-        ("/v1/leave", None),
-        ("/v1/leader/resign", Some(Kind::Command)),
-        ("/v1/leader/workers", Some(Kind::Command)),
-        ("/v1/broadcast/t", Some(Kind::Command)),
-    ] {
-        assert_eq!(lasting(path), kind, "{path}");
-    }
-}
-
-#[test]
 fn every_origin_that_a_request_names_is_judged() {
     let is_ours = |origins: [&str; 2]| {
         let host = "127.0.0.1:7118";

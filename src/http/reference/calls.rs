@@ -1,6 +1,12 @@
 //! The table of all calls, in the order in which people look for them.
 
-use super::{Answer, Call, Content, Form, Parameter, Taken};
+use axum::routing::{delete, get, post, put};
+
+use super::super::table::Kind;
+use super::super::{
+    MAX_ANSWER_WAIT, REQUEST_TIMEOUT, calls, dashboard, events, health, keys, leadership, messages, metrics, reference,
+};
+use super::{Access, Answer, Call, Content, Form, Handler, Parameter, Taken};
 
 const LEASE: Parameter = Parameter {
     name: "lease",
@@ -18,9 +24,25 @@ const fn accepted(content: Content, meaning: &'static str) -> Answer {
     Answer { status: 202, content, meaning }
 }
 
-/// A call that takes and answers nothing yet.
-const fn call(method: &'static str, path: &'static str, brief: &'static str) -> Call {
-    Call { method, path, brief, more: "", query: &[], body: None, answers: &[], refusals: &[] }
+/// A call that takes and answers nothing yet, for callers that may read, or that may do all.
+const fn call(method: &'static str, path: &'static str, brief: &'static str, handler: Handler) -> Call {
+    let access = if method.len() == 3 && method.as_bytes()[0] == b'G' { Access::Read } else { Access::Write };
+    Call {
+        method,
+        path,
+        brief,
+        more: "",
+        query: &[],
+        body: None,
+        answers: &[],
+        refusals: &[],
+        handler,
+        access,
+        needs_token: false,
+        is_health: false,
+        lasts: None,
+        patience: REQUEST_TIMEOUT,
+    }
 }
 
 pub(crate) static CALLS: &[Call] = &[
@@ -32,12 +54,12 @@ pub(crate) static CALLS: &[Call] = &[
             Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" },
         ],
         answers: &[ok(Content::List("Member"), "the members")],
-        ..call("GET", "/v1/members", "all members")
+        ..call("GET", "/v1/members", "all members", || get(calls::members))
     },
     Call {
         answers: &[ok(Content::Json("Member"), "the member")],
         refusals: &[404],
-        ..call("GET", "/v1/members/{id}", "one member")
+        ..call("GET", "/v1/members/{id}", "one member", || get(calls::member))
     },
     Call {
         more: "Takes a member that is Down out of the listing, or any with `force`: its process stops. 404 if there is no such \
@@ -52,7 +74,8 @@ pub(crate) static CALLS: &[Call] = &[
             accepted(Content::Json("Removed"), "it is not known to enough members yet, and spreads"),
         ],
         refusals: &[404, 409, 503],
-        ..call("DELETE", "/v1/members/{id}", "take a member out")
+        lasts: Some(Kind::Command),
+        ..call("DELETE", "/v1/members/{id}", "take a member out", || delete(calls::remove))
     },
     Call {
         more: "`id:` is `run-sequence`, `event:` the kind, `data:` an `Event`. The stream begins now; \
@@ -78,37 +101,41 @@ pub(crate) static CALLS: &[Call] = &[
             Content::Events(&["Event", "Snapshot", "Lagged", "Message", "Missed"]),
             "the stream, which has no end",
         )],
-        ..call("GET", "/v1/events", "server-sent events")
+        ..call("GET", "/v1/events", "server-sent events", || get(events::events))
     },
     Call {
         more: "Waits for 5 s at most. 502 if nobody answered: `results` says why, for each address.",
         body: Some(Taken::Json("JoinRequest", r#"{"addresses":["10.0.0.1:7117"]}"#)),
         answers: &[ok(Content::Json("JoinResults"), "the outcome for each address; at least one answered")],
         refusals: &[409, 415, 422, 502, 503],
-        ..call("POST", "/v1/join", "contact other nodes")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/join", "contact other nodes", || post(calls::join))
     },
     Call {
         more: "The agent says goodbye, and its process ends. Asking twice is no mistake.",
         answers: &[accepted(Content::Nothing, "it will")],
-        ..call("POST", "/v1/leave", "leave and stop")
+        ..call("POST", "/v1/leave", "leave and stop", || post(calls::leave))
     },
     Call {
         more: "The node stays up, hands over what it leads, leads nothing, and is left out of `/v1/targets`. Asking twice is no \
             mistake.",
         answers: &[ok(Content::Json("Drained"), "it drains")],
         refusals: &[409, 503],
-        ..call("POST", "/v1/drain", "lead nothing, and say so to everybody")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/drain", "lead nothing, and say so to everybody", || post(calls::drain))
     },
     Call {
         answers: &[ok(Content::Json("Drained"), "it does not drain any more")],
         refusals: &[409, 503],
-        ..call("POST", "/v1/undrain", "take drain back")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/undrain", "take drain back", || post(calls::undrain))
     },
     Call {
         body: Some(Taken::Json("SetTags", r#"{"tags":{"key":"value"}}"#)),
         answers: &[ok(Content::Json("SetTags"), "the tags as they are now")],
         refusals: &[409, 415, 422, 503],
-        ..call("PUT", "/v1/tags", "replace this node's tags")
+        lasts: Some(Kind::Command),
+        ..call("PUT", "/v1/tags", "replace this node's tags", || put(calls::set_tags))
     },
     Call {
         more: "With `confirm` only the leader itself answers, once a majority, or the database, has confirmed that it leads: \
@@ -116,7 +143,7 @@ pub(crate) static CALLS: &[Call] = &[
         query: &[Parameter { name: "confirm", form: Form::Flag, meaning: "have it confirmed now" }, LEASE],
         answers: &[ok(Content::Json("Leader"), "the leader, or the reason why there is none")],
         refusals: &[404, 409, 503],
-        ..call("GET", "/v1/leader", "who leads; confirmed now, if asked for")
+        ..call("GET", "/v1/leader", "who leads; confirmed now, if asked for", || get(leadership::leader))
     },
     Call {
         more: "Forwarded to the leader. Without a body, or without `to`, the leader chooses who follows; a lease goes to whoever \
@@ -125,51 +152,62 @@ pub(crate) static CALLS: &[Call] = &[
         body: Some(Taken::Optional("Resign", r#"{"to":"node"}"#)),
         answers: &[ok(Content::Json("Leader"), "the leader as this node knows it then")],
         refusals: &[404, 409, 415, 422, 503, 504],
-        ..call("POST", "/v1/leader/resign", "have the leader give leadership up")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/leader/resign", "have the leader give leadership up", || post(leadership::resign))
     },
     Call {
         query: &[LEASE],
         answers: &[ok(Content::Json("LeaseNodes"), "the nodes")],
         refusals: &[404, 409, 503],
-        ..call("GET", "/v1/lease/nodes", "nodes in the table of a database, the leader first")
+        lasts: Some(Kind::Command),
+        ..call("GET", "/v1/lease/nodes", "nodes in the table of a database, the leader first", || {
+            get(leadership::lease_nodes)
+        })
     },
     Call {
         more: "A hand-over waits for the end of all work. 409 where this node does not lead, with the leader's addresses.",
         query: &[LEASE],
         answers: &[ok(Content::Json("LedWork"), "the work, and the time for which it may go on")],
         refusals: &[404, 409, 503],
-        ..call("POST", "/v1/leader/work", "begin work that is done only while this node leads")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/leader/work", "begin work that is done only while this node leads", || {
+            post(leadership::begin_work)
+        })
     },
     Call {
         answers: &[ok(Content::Json("LedWork"), "the work, and the time for which it may go on")],
         refusals: &[404],
-        ..call("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often")
+        ..call("POST", "/v1/leader/work/{id}", "for how long it may go on; ask often", || post(leadership::renew_work))
     },
     Call {
         answers: &[ok(Content::Json("LedWork"), "the work that has ended")],
         refusals: &[404],
-        ..call("DELETE", "/v1/leader/work/{id}", "it has ended, so that leadership may be handed over")
+        ..call("DELETE", "/v1/leader/work/{id}", "it has ended, so that leadership may be handed over", || {
+            delete(leadership::end_work)
+        })
     },
     Call {
         answers: &[ok(Content::Json("View"), "the newest agreed view that this node knows")],
-        ..call("GET", "/v1/view", "the members that voters agreed on")
+        ..call("GET", "/v1/view", "the members that voters agreed on", || get(leadership::view))
     },
     Call {
         answers: &[ok(Content::Json("Voters"), "the electorate, as this node knows it")],
-        ..call("GET", "/v1/voters", "who elects")
+        ..call("GET", "/v1/voters", "who elects", || get(leadership::voters))
     },
     Call {
         more: "Forwarded to the leader. `replaces` names a voter that is removed as soon as the new one votes.",
         body: Some(Taken::Json("AddVoter", r#"{"id":"node"}"#)),
         answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
         refusals: &[409, 415, 422, 503, 504],
-        ..call("POST", "/v1/voters", "add a voter")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/voters", "add a voter", || post(leadership::add))
     },
     Call {
         more: "Forwarded to the leader.",
         answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
         refusals: &[404, 409, 503, 504],
-        ..call("DELETE", "/v1/voters/{id}", "remove a voter")
+        lasts: Some(Kind::Command),
+        ..call("DELETE", "/v1/voters/{id}", "remove a voter", || delete(leadership::remove))
     },
     Call {
         more: "Begins a new generation above every old term. Refused while a majority answers or any voter hears a leader. With \
@@ -178,13 +216,17 @@ pub(crate) static CALLS: &[Call] = &[
         body: Some(Taken::Json("Recover", r#"{"voters":["node"]}"#)),
         answers: &[ok(Content::Json("Voters"), "the electorate as it is then")],
         refusals: &[409, 415, 422, 503, 504],
-        ..call("POST", "/v1/recover", "a new electorate, when most of the old one is lost for good")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/recover", "a new electorate, when most of the old one is lost for good", || {
+            post(leadership::recover)
+        })
     },
     Call {
         more: "Asks every member, at most once a second whoever asks; ids stand for keys. `error` of a member says why its keys are \
             not known. 429 if too many calls that others are asked for are under way.",
         answers: &[ok(Content::Json("Keys"), "the keys, and who holds them")],
-        ..call("GET", "/v1/keys", "who holds which key of the seal")
+        lasts: Some(Kind::Command),
+        ..call("GET", "/v1/keys", "who holds which key of the seal", || get(keys::list))
     },
     Call {
         more: "403 where the agent has no token (`http.token_file`). The body is a secret. Nobody seals with the key yet. 409 unless everything is sealed (`seal.mode` is `require`) and the \
@@ -192,28 +234,37 @@ pub(crate) static CALLS: &[Call] = &[
         body: Some(Taken::Json("AddKey", r#"{"key":"base64"}"#)),
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
         refusals: &[409, 415, 422, 500, 503],
-        ..call("POST", "/v1/keys", "have all members accept one more key")
+        lasts: Some(Kind::Command),
+        needs_token: true,
+        ..call("POST", "/v1/keys", "have all members accept one more key", || post(keys::add))
     },
     Call {
         more: "403 where the agent has no token (`http.token_file`). 409 while a member lacks it, or cannot be asked, unless forced.",
         query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
         refusals: &[404, 409, 422, 500, 503],
-        ..call("POST", "/v1/keys/{id}/use", "have all members seal with a key")
+        lasts: Some(Kind::Command),
+        needs_token: true,
+        ..call("POST", "/v1/keys/{id}/use", "have all members seal with a key", || post(keys::use_key))
     },
     Call {
         more: "403 where the agent has no token (`http.token_file`). 409 while a member seals with it, or cannot be asked, unless forced.",
         query: &[Parameter { name: "force", form: Form::Flag, meaning: "even if members are locked out by it" }],
         answers: &[ok(Content::Json("Keys"), "the keys as they are then, and who holds them")],
         refusals: &[404, 409, 422, 500, 503],
-        ..call("DELETE", "/v1/keys/{id}", "have all members accept a key no more")
+        lasts: Some(Kind::Command),
+        needs_token: true,
+        ..call("DELETE", "/v1/keys/{id}", "have all members accept a key no more", || delete(keys::remove))
     },
     Call {
         more: "413 beyond 64 KiB.",
         body: Some(Taken::Bytes),
         answers: &[accepted(Content::Json("Sent"), "it is on its way")],
         refusals: &[409, 422, 503],
-        ..call("POST", "/v1/broadcast/{topic}", "say something to every live member; bodies are raw bytes")
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/broadcast/{topic}", "say something to every live member; bodies are raw bytes", || {
+            post(messages::broadcast)
+        })
     },
     Call {
         more: "413 beyond 64 KiB, 404 if there is no such member, 503 if there is no link to it. 504 if it did not answer in \
@@ -221,7 +272,13 @@ pub(crate) static CALLS: &[Call] = &[
         body: Some(Taken::Bytes),
         answers: &[ok(Content::Json("Sent"), "its agent has it")],
         refusals: &[404, 409, 422, 503, 504],
-        ..call("POST", "/v1/send/{node}/{topic}", "say something to one member, and wait until its agent has it")
+        lasts: Some(Kind::Message),
+        ..call(
+            "POST",
+            "/v1/send/{node}/{topic}",
+            "say something to one member, and wait until its agent has it",
+            || post(messages::send),
+        )
     },
     Call {
         more: "As for `/v1/send`.",
@@ -233,28 +290,42 @@ pub(crate) static CALLS: &[Call] = &[
         body: Some(Taken::Bytes),
         answers: &[ok(Content::Bytes, "the answer of a program there, as it was given")],
         refusals: &[404, 409, 422, 503, 504],
-        ..call("POST", "/v1/request/{node}/{topic}", "ask one member something, and wait for the answer")
+        lasts: Some(Kind::Message),
+        patience: REQUEST_TIMEOUT.saturating_add(MAX_ANSWER_WAIT),
+        ..call("POST", "/v1/request/{node}/{topic}", "ask one member something, and wait for the answer", || {
+            post(messages::request)
+        })
     },
     Call {
         more: "Requests come as `event: message` with a `reply_within_ms`, and their `id` is named here.",
         body: Some(Taken::Bytes),
         answers: &[ok(Content::Json("Sent"), "the answer is on its way")],
         refusals: &[404, 409, 503, 504],
-        ..call("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic=")
+        lasts: Some(Kind::Reply),
+        ..call("POST", "/v1/reply/{id}", "answer a request; those come with GET /v1/events?kind=message&topic=", || {
+            post(messages::reply)
+        })
     },
-    Call { answers: &[ok(Content::Json("Info"), "this node")], ..call("GET", "/v1/info", "this node") },
+    Call {
+        answers: &[ok(Content::Json("Info"), "this node")],
+        ..call("GET", "/v1/info", "this node", || get(calls::info))
+    },
     Call {
         more: "The one judgement that dashboard, `top`, `doctor`, `members`, systemd and metrics show. The operations guide says \
             what each code means.",
         answers: &[ok(Content::Json("Verdict"), "the state, and the reasons for it")],
-        ..call("GET", "/v1/verdict", "how are this node and its cluster, and what is to be done?")
+        ..call("GET", "/v1/verdict", "how are this node and its cluster, and what is to be done?", || {
+            get(health::verdict)
+        })
     },
     Call {
         more: "Members that may be given work, do not drain, and advertise an `api_address` with a host and a port, in the form that Prometheus' \
             `http_sd_configs` takes.",
         query: &[Parameter { name: "tag", form: Form::Tags, meaning: "only members with all of these tags" }],
         answers: &[ok(Content::List("TargetGroup"), "one group for each member, sorted by name")],
-        ..call("GET", "/v1/targets", "addresses that members advertise, for Prometheus to discover")
+        ..call("GET", "/v1/targets", "addresses that members advertise, for Prometheus to discover", || {
+            get(calls::targets)
+        })
     },
     Call {
         more: "Prometheus' text form; OpenMetrics for whoever asks for it by `Accept`. The metrics reference says what each metric \
@@ -267,14 +338,16 @@ pub(crate) static CALLS: &[Call] = &[
             "the metrics",
         )],
         refusals: &[500],
-        ..call("GET", "/metrics", "metrics for Prometheus")
+        ..call("GET", "/metrics", "metrics for Prometheus", || get(metrics::metrics))
     },
     Call {
         answers: &[
             ok(Content::Text(&[TEXT]), "all parts are alive"),
             Answer { status: 503, content: Content::Text(&[TEXT]), meaning: "the part that died: restart the process" },
         ],
-        ..call("GET", "/healthz", "are all parts alive?")
+        access: Access::Open,
+        is_health: true,
+        ..call("GET", "/healthz", "are all parts alive?", || get(health::healthz))
     },
     Call {
         answers: &[
@@ -286,7 +359,9 @@ pub(crate) static CALLS: &[Call] = &[
                           `unavailable` or `stopped`",
             },
         ],
-        ..call("GET", "/readyz", "has it joined, is it reached, and can somebody lead?")
+        access: Access::Open,
+        is_health: true,
+        ..call("GET", "/readyz", "has it joined, is it reached, and can somebody lead?", || get(health::readyz))
     },
     Call {
         query: &[LEASE],
@@ -295,24 +370,30 @@ pub(crate) static CALLS: &[Call] = &[
             Answer { status: 503, content: Content::Text(&[TEXT]), meaning: "it does not" },
         ],
         refusals: &[404],
-        ..call("GET", "/leaderz", "200 on the leader, 503 elsewhere: for load balancers")
+        access: Access::Open,
+        is_health: true,
+        ..call("GET", "/leaderz", "200 on the leader, 503 elsewhere: for load balancers", || get(leadership::leaderz))
     },
     Call {
         answers: &[ok(Content::OpenApi, "the description")],
-        ..call("GET", "/openapi.json", "all of this in the form of OpenAPI 3.1")
+        access: Access::Open,
+        ..call("GET", "/openapi.json", "all of this in the form of OpenAPI 3.1", || get(reference::openapi))
     },
     Call {
         more: "Browsers, which accept HTML, get the dashboard.",
         answers: &[ok(Content::Text(&[TEXT, HTML]), "the list of calls, or the dashboard")],
-        ..call("GET", "/", "this list")
+        access: Access::Open,
+        ..call("GET", "/", "this list", || get(reference::index))
     },
     Call {
         answers: &[ok(Content::Text(&[HTML]), "the page")],
-        ..call("GET", "/dashboard", "the same for people, in a browser")
+        access: Access::Open,
+        ..call("GET", "/dashboard", "the same for people, in a browser", || get(dashboard::page))
     },
     Call {
         answers: &[Answer { status: 308, content: Content::Nothing, meaning: "the page is at `/dashboard`" }],
-        ..call("GET", "/dashboard/", "leads to the dashboard")
+        access: Access::Open,
+        ..call("GET", "/dashboard/", "leads to the dashboard", || get(dashboard::redirect))
     },
     Call {
         answers: &[ok(
@@ -320,6 +401,7 @@ pub(crate) static CALLS: &[Call] = &[
             "the part",
         )],
         refusals: &[404],
-        ..call("GET", "/dashboard/{part}", "a part of the dashboard")
+        access: Access::Open,
+        ..call("GET", "/dashboard/{part}", "a part of the dashboard", || get(dashboard::part))
     },
 ];

@@ -3,15 +3,14 @@
 //!
 //! The schemas are derived from the types in [`json`](crate::json) with their comments, by `schemars`: of the crates
 //! that do so, it is the one that tells keys that are always there from those that may be missing, by what serde writes.
-//! The calls are one table, [`CALLS`]. (Attributes at each handler, as `utoipa` has them, would be a second list of
-//! routes, apart from the handlers' code as well, and could not be printed.)
+//! The calls are one table, [`CALLS`]. (Attributes at each handler, as `utoipa` has them, could not be printed.)
 //!
 //! Invariants:
-//! - Each route has its calls in the table, and each call its route: a test compares them. Tests ask a real agent for
-//!   all calls, and judge the answers by this.
+//! - A row of the table owns all that is known of a call: its route and handler, who may ask, how long it may take, and its
+//!   description. Tests ask a real agent for all calls, and judge the answers by this.
 //! - It is the same for everybody: nothing of the node or the cluster is in it.
 //!
-//! Must not know: handlers, but for the dashboard, which browsers get in place of the list.
+//! Must not know: what handlers do.
 //!
 //! | idea | file |
 //! |---|---|
@@ -27,25 +26,41 @@ mod page;
 mod tests;
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 
 pub(super) use self::calls::CALLS;
-use super::dashboard;
+use super::table::Kind;
+use super::{App, dashboard};
 
-/// The path of the description.
-pub(super) const PATH: &str = "/openapi.json";
 /// The media type of streams of events.
 const EVENT_STREAM: &str = "text/event-stream";
-/// The paths for supervisors and load balancers.
-pub(super) const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/leaderz"];
 
-/// One call.
+/// The route of a call.
+type Handler = fn() -> MethodRouter<App>;
+
+/// One call: all that is known of it.
 #[derive(Debug)]
 pub(super) struct Call {
     method: &'static str,
-    path: &'static str,
+    pub(super) path: &'static str,
+    pub(super) handler: Handler,
+    /// The token that it asks for, where there are tokens.
+    access: Access,
+    /// True for a call for callers with a token that may do all, also where no token is asked for: whoever changes keys
+    /// decides who is in the cluster, and keeps it after the agent is out of reach.
+    pub(super) needs_token: bool,
+    /// True for what supervisors and load balancers ask: by any name of the host, and answered before all else.
+    pub(super) is_health: bool,
+    /// The kind as which it is counted, if it lasts: a read that other nodes, a majority or a database are asked for
+    /// counts like a command. One without takes no time, or must always be possible.
+    pub(super) lasts: Option<Kind>,
+    /// The time for the answer, the body of the request included.
+    pub(super) patience: Duration,
     /// The purpose in some words, for the list.
     brief: &'static str,
     /// More about it, for the reference.
@@ -140,21 +155,12 @@ pub(super) enum Access {
 
 impl Access {
     /// Returns the access that a request asks for, whether there is such a call or not.
-    pub(super) fn needed(method: &str, path: &str) -> Self {
-        let is_read = matches!(method, "GET" | "HEAD" | "OPTIONS");
-        if HEALTH.contains(&path) || path == PATH || dashboard::is_open(path) {
-            Access::Open
-        } else if is_read {
-            Access::Read
-        } else {
-            Access::Write
+    pub(super) fn needed(method: &Method, call: Option<&Call>) -> Self {
+        match call {
+            Some(call) => call.access,
+            None if method.is_safe() => Access::Read,
+            None => Access::Write,
         }
-    }
-
-    /// Returns true if a request is for callers with a token that may do all, also where no token is asked for: whoever
-    /// changes keys decides who is in the cluster, and keeps it after the agent is out of reach.
-    pub(super) fn is_for_token_alone(method: &str, path: &str) -> bool {
-        Self::needed(method, path) == Access::Write && (path == "/v1/keys" || path.starts_with("/v1/keys/"))
     }
 
     /// Returns the access's name in JSON.
@@ -168,13 +174,16 @@ impl Access {
 }
 
 impl Call {
-    fn access(&self) -> Access {
-        Access::needed(self.method, self.path)
+    /// Returns the call that a request is, by its method and the path of its route.
+    pub(super) fn of(request: &Request) -> Option<&'static Self> {
+        let path = request.extensions().get::<MatchedPath>()?.as_str();
+        let method = if *request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
+        CALLS.iter().find(|call| call.method == method && call.path == path)
     }
 
     /// Returns the statuses of all its refusals, sorted.
     fn refused(&self) -> Vec<u16> {
-        let common: &[u16] = match self.access() {
+        let common: &[u16] = match self.access {
             Access::Open => &[400, 403, 408, 414, 429, 431],
             Access::Read => &[400, 401, 403, 408, 414, 429, 431],
             Access::Write => &[400, 401, 403, 408, 413, 414, 429, 431],

@@ -84,7 +84,7 @@ fn operation(call: &Call) -> Value {
         "tags": [tag(call.path)],
         "operationId": operation_id(call),
         "summary": call.brief,
-        "security": if call.access() == Access::Open { json!([]) } else { json!([{}, { "token": [] }]) },
+        "security": if call.access == Access::Open { json!([]) } else { json!([{}, { "token": [] }]) },
         "responses": responses(call),
     });
     if !call.more.is_empty() {

@@ -48,7 +48,7 @@ pub(super) fn text() -> String {
             "| [`{} {}`](#{anchor}) | {} | {} |",
             call.method,
             call.path,
-            call.access().name(),
+            call.access.name(),
             call.brief
         );
     }
@@ -78,7 +78,7 @@ fn anchor(call: &Call) -> String {
 fn section(call: &Call) -> String {
     let stop = if call.brief.ends_with('?') { "" } else { "." };
     let mut text = format!("\n### `{} {}`\n\n{}{stop}", call.method, call.path, capital(call.brief));
-    if call.access() == Access::Write {
+    if call.access == Access::Write {
         text.push_str(" Asks for the token that may do all.");
     }
     if !call.more.is_empty() {
