@@ -7,9 +7,6 @@
 //! - Only regular files are opened. A pipe, a device, a socket or a link under a file's name is an error, and is never
 //!   waited for; nor can a user who may write to the directory turn another file into the lock. The directory's own
 //!   path may be a link.
-//! - The state file itself is locked as well, from before it is read until the next one is in its place and it was
-//!   marked, and the next one from before it has a name: of agents in directories whose state files are hard links to
-//!   one file, one runs. (On a file system that cannot lock a file opened for reading, the directory's lock has to do.)
 //! - Files and directories created by this process are accessible to their owner alone.
 //! - The state file can be told from a copy of it, and from an older one: the code that makes its contents is given its
 //!   origin, and the code that reads it is given the file's visible properties.
@@ -28,12 +25,12 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use super::StoreError;
 use super::origin::{FileFacts, FileTime, Origin};
 use super::warning::StoreWarning;
-use super::{MOVED_FILE, StoreError};
 use crate::files::lock_within;
 
 #[cfg(unix)]
@@ -47,7 +44,6 @@ mod replace;
 use by_handle::Handle;
 #[cfg(not(unix))]
 use by_path::Handle;
-use replace::Predecessor;
 
 pub(super) const LOCK_FILE: &str = "headcount.lock";
 pub(super) const STATE_FILE: &str = "headcount.state";
@@ -56,8 +52,6 @@ const NEXT_FILE: &str = "headcount.state-next";
 /// Prefix of the names of files that are yet to take the state file's place, in this version and in earlier ones.
 pub(super) const TEMPORARY_PREFIX: &str = "headcount.state-";
 
-/// The longest word that is read, in bytes, with some space around it.
-const MAX_WORD_BYTES: u64 = 64;
 /// The longest wait for a lock. An agent that was killed while it started a handler leaves its locks, for a moment, to the
 /// child that does not run the handler yet.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
@@ -65,13 +59,9 @@ const LOCK_WAIT: Duration = Duration::from_millis(100);
 #[cfg(all(test, unix))]
 mod tests;
 #[cfg(all(test, target_os = "linux"))]
-mod tests_claims;
-#[cfg(all(test, target_os = "linux"))]
 mod tests_copies;
 #[cfg(all(test, target_os = "linux"))]
 mod tests_crashes;
-#[cfg(all(test, target_os = "linux"))]
-mod tests_moves;
 
 /// The contents of the state file.
 #[derive(Debug)]
@@ -89,8 +79,8 @@ pub(super) struct Directory {
     /// The lock file, locked while it is open. The file stays when the lock is released: deleting it would let two
     /// processes lock two files of one name.
     lock: File,
-    /// The state that the next write follows.
-    last: Mutex<Predecessor>,
+    /// The highest sequence of a state that is known to have been used.
+    sequence: AtomicU64,
 }
 
 impl Directory {
@@ -103,8 +93,8 @@ impl Directory {
         handle.judge(path, &mut warnings).map_err(failed)?;
         let lock = lock(&handle, path)?;
         tighten(&lock, &path.join(LOCK_FILE), &mut warnings);
-        let last = Mutex::new(Predecessor::following(note::read(&lock).unwrap_or(0)));
-        let directory = Self { path: path.to_owned(), handle, lock, last };
+        let sequence = AtomicU64::new(note::read(&lock).unwrap_or(0));
+        let directory = Self { path: path.to_owned(), handle, lock, sequence };
         directory.remove_leftovers();
         Ok((directory, warnings))
     }
@@ -118,28 +108,14 @@ impl Directory {
     pub(super) fn read(&self, most: usize, warnings: &mut Vec<StoreWarning>) -> Result<Option<Contents>, StoreError> {
         let path = self.path_of(STATE_FILE);
         let Some(file) = open_state(&self.handle, &path)? else { return Ok(None) };
-        if lock_or_is_taken(&file) {
-            return Err(StoreError::StateInUse { path });
-        }
         warn_if_others_may_write(&file, &path, warnings);
         let newest = note::read(&self.lock).unwrap_or(0);
         let facts = FileFacts { created: FileTime::created(&file), modified: FileTime::modified(&file), newest };
         let mut bytes = Vec::new();
         match (&file).take(most as u64).read_to_end(&mut bytes) {
-            Ok(_) => {
-                self.claim(file);
-                Ok(Some(Contents { bytes, facts }))
-            }
+            Ok(_) => Ok(Some(Contents { bytes, facts })),
             Err(source) => Err(StoreError::Read { path, error: source }),
         }
-    }
-
-    /// Returns the word that an operator left in [`MOVED_FILE`], if there is such a file.
-    pub(super) fn word_of_operator(&self) -> Option<String> {
-        let file = self.handle.open_regular(MOVED_FILE, Access::Read, &self.path_of(MOVED_FILE)).ok()?;
-        let mut word = String::new();
-        file.take(MAX_WORD_BYTES).read_to_string(&mut word).ok()?;
-        Some(word.trim().to_owned())
     }
 
     /// Checks that the directory at the path is the one that this process holds, and its lock file the one it locked.
@@ -194,8 +170,6 @@ fn open_state(handle: &Handle, path: &Path) -> Result<Option<File>, StoreError> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
-    /// The file is to be changed in place.
-    Change,
     /// The lock file, created if it does not exist.
     Lock,
 }
@@ -254,18 +228,6 @@ fn lock(handle: &Handle, directory: &Path) -> Result<File, StoreError> {
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: directory.to_owned() }),
         Err(TryLockError::Error(source)) => Err(StoreError::Lock { path, error: source }),
     }
-}
-
-/// Locks a state file; returns true if another process has locked it.
-#[cfg(unix)]
-fn lock_or_is_taken(state: &File) -> bool {
-    matches!(lock_within(state, LOCK_WAIT), Err(TryLockError::WouldBlock))
-}
-
-/// Returns false: here a lock would keep others from reading the file, and hard links are rare.
-#[cfg(not(unix))]
-fn lock_or_is_taken(_: &File) -> bool {
-    false
 }
 
 /// Restricts the lock file to its owner: any user who may open it may lock it, and so keep this node from starting. A

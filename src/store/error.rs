@@ -7,7 +7,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::MOVED_FILE;
 use super::state::BadState;
 use crate::core::NodeId;
 
@@ -39,16 +38,6 @@ pub enum StoreError {
     #[error("the data directory {} is in use by another agent: stop that one, or give each a data_dir of its own", path.display())]
     InUse {
         /// The directory.
-        path: PathBuf,
-    },
-    /// Another agent uses the same state file, in another directory.
-    #[error(
-        "the state file {} is in use by another agent: a hard link to it is in the data directory of that one. Two of one \
-         identity would vote twice: stop the other agent, or move this file away to start without memory",
-        path.display()
-    )]
-    StateInUse {
-        /// The state file.
         path: PathBuf,
     },
     /// The directory is no longer the one that was locked, or its lock file is not.
@@ -99,28 +88,12 @@ pub enum StoreError {
     },
     /// The state file is not the one that this voter wrote last in its place.
     #[error(
-        "the state file {path} is not the one that this voter wrote here: it was copied, restored or moved, or an \
-         earlier version of this program ran here since. If it is a backup, what was voted since is not in it, and a voter \
-         that forgets can vote twice, which makes two leaders: move it away, start without memory, and remove and add the \
-         voter. If this is the newest state, which an earlier version wrote last or which was only moved while the node was \
-         stopped, write the word {word} into the file {moved}, delete what it was copied from, and start again",
-        path = path.display(),
-        moved = path.with_file_name(MOVED_FILE).display()
+        "the state file {} is not the one that this voter wrote here last: it was copied, restored or moved. What was voted \
+         since a backup is not in it, and a voter that forgets can vote twice, which makes two leaders: move it away, start \
+         without memory, and remove and add the voter",
+        path.display()
     )]
     Copied {
-        /// The state file.
-        path: PathBuf,
-        /// The word by which an operator who knows that this very file, in this place, is the newest can say so.
-        word: String,
-    },
-    /// The state file is an older one of this voter.
-    #[error(
-        "the state file {path} is an older one, kept by a hard link: this voter wrote another one since, and a voter that \
-         forgets what it voted can vote twice, which makes two leaders. Put the newest one there, if you have it; or move \
-         this one away, start without memory, and remove and add the voter",
-        path = path.display()
-    )]
-    Superseded {
         /// The state file.
         path: PathBuf,
     },

@@ -40,9 +40,6 @@ use state::Saved;
 pub(crate) use warning::StoreWarning;
 pub(crate) use writer::{StateWriter, Stored, WriterDied, WriterHealth, Written};
 
-/// The file into which an operator writes a word to say that the directory was moved, and is no backup.
-const MOVED_FILE: &str = "headcount.moved";
-
 /// A locked data directory.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -86,7 +83,7 @@ impl Store {
 
     /// Replaces the state. Blocks until it is on the disk.
     pub(crate) fn write(&self, durable: &Durable) -> Result<(), StoreError> {
-        self.directory.replace(state::SUPERSEDED, |origin| self.encode(durable, origin))
+        self.directory.replace(|origin| self.encode(durable, origin))
     }
 
     /// Checks that the directory at its path is still the one that this process holds. Blocks on the disk.
@@ -121,14 +118,9 @@ impl Store {
         let other_name = check_owner(&saved, &path, &self.cluster, &self.node)?;
         let Saved { incarnation_bound, addresses, ballot, origin, .. } = saved;
         self.directory.note_sequence(origin.sequence);
-        let is_superseded = state::is_superseded(&bytes);
-        let was_moved = || self.directory.word_of_operator().is_some_and(|word| word == facts.word(&bytes));
-        let is_copy = is_superseded || !(origin.fits(&facts) || was_moved());
-        match has_voted(ballot.as_ref()) && is_copy {
-            // Here no operator's word is accepted: the mark is certain.
-            true if is_superseded => return Err(StoreError::Superseded { path }),
-            true => return Err(StoreError::Copied { path, word: facts.word(&bytes) }),
-            false => {}
+        let is_copy = !origin.fits(&facts);
+        if has_voted(ballot.as_ref()) && is_copy {
+            return Err(StoreError::Copied { path });
         }
         // Of a state of another name, or of a copy, not even the identity is kept: its owner may be using it.
         let ballot = ballot.filter(|_| !is_copy && other_name.is_none());
@@ -146,11 +138,7 @@ pub(crate) fn look_at(directory: &Path, cluster: &NodeId, node: &NodeId) -> Resu
     let Some(bytes) = directory::glance_at(directory, state::MAX_BYTES + 1)? else { return Ok(None) };
     let path = directory.join(STATE_FILE);
     let saved = decode(&bytes, &path)?;
-    let warning = check_owner(&saved, &path, cluster, node)?;
-    if has_voted(saved.ballot.as_ref()) && state::is_superseded(&bytes) {
-        return Err(StoreError::Superseded { path });
-    }
-    Ok(warning)
+    check_owner(&saved, &path, cluster, node)
 }
 
 fn decode(bytes: &[u8], path: &Path) -> Result<Saved, StoreError> {

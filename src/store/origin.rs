@@ -2,23 +2,18 @@
 //!
 //! A voter that is given an old state forgets the votes that it gave since, under its own identity, and may vote twice
 //! in one term (Raft, section 5.2, rests on `votedFor` never being lost). So a state file contains its own time of
-//! creation, and its place in the sequence of states. Three signs show that it is not the one that the voter wrote
+//! creation, and its place in the sequence of states. Two signs show that it is not the one that the voter wrote
 //! last:
 //!
 //! - Its time of creation differs from the one in it: `cp`, `rsync`, `tar` and backup programs create new files. One
 //!   from a file system that does not know this was created after it was modified, if its times were kept.
 //! - The note in the lock file beside it names a later one (see `directory::note`).
-//! - It is marked as superseded (see `state`): each write of a state marks the former one, in place, if another hard
-//!   link leads to it. The mark goes wherever the link is put. A crash between the new state and the mark leaves the
-//!   mark out: no vote was given with the new state by then, and from the next start on the lock file, though nothing
-//!   in the former state itself, names a later one.
 //!
-//! None of them needs clocks that only go forward: times are compared for being the same, or for being of one file.
+//! Neither needs clocks that only go forward: times are compared for being the same, or for being of one file.
 //!
 //! Not recognised: a snapshot of the whole file system or machine; if the file system has no times of creation, a copy
 //! in a directory whose lock file names no later state; a copy from such a file system that did not keep its times, or
-//! was made within [`SKEW`] of its last write; and a hard link to the state whose replacement a crash cut short between
-//! the new name and the mark, away from its lock file: the next start has lost sight of the former file.
+//! was made within [`SKEW`] of its last write; and a hard link to an older state, away from its lock file.
 //!
 //! Must not know: the rest of the file, or the response to a copy.
 
@@ -101,23 +96,6 @@ impl Origin {
     }
 }
 
-impl FileFacts {
-    /// Returns a word for these bytes in this very place, by which an operator can say that they were moved. No other
-    /// copy has the same word, and none of its characters is special to a shell.
-    pub(super) fn word(&self, bytes: &[u8]) -> String {
-        let created = self.created.map_or(0, |created| created.0);
-        let parts = [xxhash_rust::xxh3::xxh3_64(bytes), created, self.newest].map(u64::to_le_bytes);
-        format!("{:08x}", xxhash_rust::xxh3::xxh3_64(&parts.concat()) >> 32)
-    }
-}
-
-/// A byte that, written in place, marks a file as superseded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) offset: u64,
-    pub(crate) byte: u8,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,17 +151,5 @@ mod tests {
             let facts = FileFacts { newest, ..FileFacts::default() };
             assert_eq!(Origin { created: None, sequence }.fits(&facts), is_newest, "{sequence} {newest}");
         }
-    }
-
-    #[test]
-    fn the_word_for_a_copy_is_its_own() {
-        let facts = FileFacts { created: at(9), modified: at(9), newest: 3 };
-        let word = facts.word(b"state");
-        assert!(word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
-        assert_eq!(word, FileFacts { modified: at(10), ..facts }.word(b"state"), "touched");
-        for other in [FileFacts { created: at(10), ..facts }, FileFacts { newest: 4, ..facts }] {
-            assert_ne!(word, other.word(b"state"), "{other:?}");
-        }
-        assert_ne!(word, facts.word(b"other"));
     }
 }

@@ -8,9 +8,6 @@
 //! origin: the file's time of creation, and its place in the sequence of its directory's states. Versions 1, 2, 4, 7, 8 and 11
 //! were written before the first release and are not read; the others do not exist.
 //!
-//! A state that was superseded while another hard link led to it begins with `hcstale` and a line feed (see
-//! [`SUPERSEDED`]). It differs in two bits.
-//!
 //! Invariant: for any bytes, [`decode`] returns a [`Saved`] that was once encoded, or the reason why not; it never
 //! guesses. A new field means a new version, and a new version reads those of all releases.
 //!
@@ -20,7 +17,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::origin::{Mark, Origin};
+use super::origin::Origin;
 use crate::core::election::Ballot;
 use crate::core::limits::{MAX_MEMBERS, MAX_REMEMBERED_ADDRESSES};
 use crate::core::{NodeId, Record};
@@ -33,15 +30,6 @@ pub(crate) const VERSION: u16 = 13;
 pub(crate) const MAX_BYTES: usize = MAX_MEMBERS * (NodeId::MAX_BYTES + 1) + 64 * 1024;
 
 const MAGIC: &[u8; 8] = b"hcstate\n";
-const STALE_MAGIC: &[u8; 8] = b"hcstale\n";
-
-/// The mark that makes a state of any version a superseded one. A single byte, so that it is never half written.
-pub(super) const SUPERSEDED: Mark = Mark { offset: 5, byte: b'l' };
-
-/// Returns true if this state was marked with [`SUPERSEDED`].
-pub(super) fn is_superseded(bytes: &[u8]) -> bool {
-    bytes.starts_with(STALE_MAGIC)
-}
 const HEADER_BYTES: usize = MAGIC.len() + 2 + 4 + 8;
 
 /// The state that survives the process.
@@ -108,7 +96,7 @@ fn framed(version: u16, body: &[u8]) -> Result<Vec<u8>, postcard::Error> {
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<Saved, BadState> {
     let known = bytes.len().min(MAGIC.len());
-    if bytes[..known] != MAGIC[..known] && bytes[..known] != STALE_MAGIC[..known] {
+    if bytes[..known] != MAGIC[..known] {
         return Err(BadState::NotState);
     }
     let rest = bytes.get(MAGIC.len()..).ok_or(BadState::Truncated)?;

@@ -54,7 +54,6 @@ impl Handle {
         }
         let flags = match access {
             Access::Read => OFlag::O_RDONLY,
-            Access::Change => OFlag::O_RDWR,
             Access::Lock => OFlag::O_RDWR | OFlag::O_CREAT,
         };
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;

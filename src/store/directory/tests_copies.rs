@@ -1,16 +1,15 @@
 //! States that are put back: those that are refused, and those that are the voter's own.
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use tempfile::TempDir;
 
-use super::{FileFacts, LOCK_FILE, MOVED_FILE, STATE_FILE};
+use super::{LOCK_FILE, STATE_FILE};
 use crate::core::election::{Ballot, Identity, Term};
 use crate::core::{Durable, NodeId};
-use crate::store::state::SUPERSEDED;
 use crate::store::state::tests::without_origin;
 use crate::store::{Opened, Store, StoreError};
 
@@ -39,37 +38,16 @@ pub(super) fn starts(directory: &Path) -> u64 {
     term
 }
 
-/// Asserts that the state is refused, as a copy or as an older one, left as it is, and that the error says what to do;
-/// returns the error.
+/// Asserts that the state is refused as a copy or an older one, left as it is, and that the error says what to do.
 #[track_caller]
-pub(super) fn assert_refused(directory: &Path) -> StoreError {
+pub(super) fn assert_refused(directory: &Path) {
     let before = fs::read(directory.join(STATE_FILE)).expect("is there");
     let text = open(directory).map(|opened| opened.remembered).expect_err("refused").to_string();
     let error = open(directory).expect_err("refused again");
     assert_eq!(error.to_string(), text, "the same");
-    assert!(matches!(error, StoreError::Copied { .. } | StoreError::Superseded { .. }), "{text}");
+    assert!(matches!(error, StoreError::Copied { .. }), "{text}");
     assert!(text.contains(STATE_FILE) && text.contains("without memory"), "{text}");
     assert_eq!(fs::read(directory.join(STATE_FILE)).expect("is there"), before, "untouched");
-    error
-}
-
-#[track_caller]
-fn assert_superseded(directory: &Path) {
-    let error = assert_refused(directory);
-    assert!(matches!(error, StoreError::Superseded { .. }), "{error}");
-    say_that_it_was_moved(directory);
-    fs::write(directory.join(MOVED_FILE), FileFacts::default().word(b"")).expect("written");
-    let error = assert_refused(directory);
-    assert!(error.to_string().contains("newest") && !error.to_string().contains(MOVED_FILE), "{error}");
-}
-
-/// Writes the word by which an operator says that the directory was moved.
-pub(super) fn say_that_it_was_moved(directory: &Path) {
-    let word = match open(directory) {
-        Err(StoreError::Copied { word, .. }) => format!("{word}\n"),
-        _ => String::new(),
-    };
-    fs::write(directory.join(MOVED_FILE), word).expect("written");
 }
 
 pub(super) struct Place {
@@ -139,45 +117,25 @@ pub(super) fn copy_later(from: &Path, to: &Path, keeps_times: bool) {
 }
 
 #[test]
-fn a_hard_link_to_an_older_state_is_refused_in_a_fresh_directory() {
+fn a_directory_of_hard_links_to_older_files_is_refused_as_the_lock_file_is_the_newest_one() {
     let place = Place::with_a_state();
-    let backup = place.linked(&[STATE_FILE]);
+    let backup = place.linked(&[STATE_FILE, LOCK_FILE]);
     place.votes(2);
-    assert_superseded(&backup);
-    assert_eq!(starts(&place.data), 2, "the newest one is taken");
-}
-
-/// Has an effect only if the tests run as an ordinary user.
-#[cfg(unix)]
-#[test]
-fn a_hard_link_to_an_older_state_that_its_owner_may_not_write_is_refused() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let place = Place::with_a_state();
-    let backup = place.linked(&[STATE_FILE]);
-    fs::set_permissions(place.data.join(STATE_FILE), fs::Permissions::from_mode(0o400)).expect("set");
-    place.votes(2);
-    assert_superseded(&backup);
+    fs::remove_dir_all(&place.data).expect("removed");
+    fs::rename(&backup, &place.data).expect("restored");
+    assert_refused(&place.data);
 }
 
 #[test]
-fn a_directory_of_hard_links_is_refused_with_and_without_its_lock_file() {
-    for files in [&[STATE_FILE] as &[&str], &[STATE_FILE, LOCK_FILE]] {
+fn a_copy_is_refused_with_any_times_and_with_its_lock_file() {
+    for keeps_times in [false, true] {
         let place = Place::with_a_state();
-        let backup = place.linked(files);
-        place.votes(2);
-        fs::remove_dir_all(&place.data).expect("removed");
-        fs::rename(&backup, &place.data).expect("restored");
-        assert_superseded(&place.data);
+        let copy = place.fresh("copy");
+        copy_later(&place.state(), &copy.join(STATE_FILE), keeps_times);
+        fs::copy(place.data.join(LOCK_FILE), copy.join(LOCK_FILE)).expect("copied");
+        assert_refused(&copy);
+        assert_eq!(starts(&place.data), 1);
     }
-}
-
-#[test]
-fn a_hard_link_to_the_newest_state_is_the_newest_state() {
-    let place = Place::with_a_state();
-    let backup = place.linked(&[STATE_FILE]);
-    assert_eq!(starts(&backup), 1);
-    assert_superseded(&place.data);
 }
 
 #[test]
@@ -203,33 +161,6 @@ fn a_link_to_each_of_many_states_but_the_newest_is_refused_where_it_was_however_
 }
 
 #[test]
-fn a_state_that_no_mark_was_left_in_is_known_as_older_beside_its_lock_file() {
-    let place = Place::with_a_state();
-    let backup = place.linked(&[STATE_FILE, LOCK_FILE]);
-    place.votes(2);
-    File::options()
-        .write(true)
-        .open(backup.join(STATE_FILE))
-        .and_then(|file| file.write_all_at(b"t", SUPERSEDED.offset))
-        .expect("unmarked");
-    let error = assert_refused(&backup);
-    assert!(matches!(error, StoreError::Copied { .. }), "{error}");
-    fs::remove_file(backup.join(LOCK_FILE)).expect("removed");
-    assert_eq!(starts(&backup), 1, "it was the mark, and the lock file");
-}
-
-#[test]
-fn a_state_that_was_moved_aside_while_the_agent_ran_is_an_older_one() {
-    let place = Place::with_a_state();
-    let store = open(&place.data).expect("opens").store;
-    store.write(&voted(2)).expect("written");
-    let aside = place.fresh("aside");
-    fs::rename(place.state(), aside.join(STATE_FILE)).expect("moved");
-    store.write(&voted(3)).expect("written");
-    assert_superseded(&aside);
-}
-
-#[test]
 fn a_copy_of_a_state_without_votes_or_an_older_one_is_taken_but_for_its_identity() {
     let blank = Durable { ballot: Some(Ballot::blank(Identity(7))), ..voted(1) };
     let place = Place::new();
@@ -237,27 +168,14 @@ fn a_copy_of_a_state_without_votes_or_an_older_one_is_taken_but_for_its_identity
     store.write(&blank).expect("written");
     let copy = place.fresh("copy");
     copy_later(&place.state(), &copy.join(STATE_FILE), true);
-    let link = place.linked(&[STATE_FILE]);
-    store.write(&blank).expect("written");
-    for directory in [copy, link] {
+    let older = place.linked(&[STATE_FILE, LOCK_FILE]);
+    drop(store);
+    assert!(open(&place.data).expect("opens").store.write(&blank).is_ok());
+    for directory in [copy, older] {
         let remembered = open(&directory).expect("opens").remembered;
         assert_eq!((remembered.incarnation_bound, remembered.ballot), (Some(1), None));
     }
-    drop(store);
     assert!(open(&place.data).expect("opens").remembered.ballot.is_some());
-}
-
-#[test]
-fn a_clock_that_went_back_makes_no_older_link_newer() {
-    let place = Place::with_a_state();
-    let backup = place.linked(&[STATE_FILE]);
-    place.votes(2);
-    // The note about the newest file says that it was created an hour before the link.
-    let nanos = birth(&backup.join(STATE_FILE)).duration_since(SystemTime::UNIX_EPOCH).expect("after").as_nanos();
-    let lock = File::options().write(true).open(place.data.join(LOCK_FILE)).expect("opens");
-    lock.write_all_at(&(nanos as u64 - 3_600_000_000_000).to_le_bytes(), 0).expect("written");
-    fs::rename(backup.join(STATE_FILE), place.state()).expect("put back");
-    assert_refused(&place.data);
 }
 
 #[test]

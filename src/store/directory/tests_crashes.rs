@@ -4,15 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::replace::{Replacement, Step};
-use super::tests_copies::{Place, assert_refused, open, starts, voted};
+use super::tests_copies::{Place, open, starts, voted};
 use super::{LOCK_FILE, NEXT_FILE, STATE_FILE};
-use crate::store::StoreError;
-use crate::store::state::SUPERSEDED;
 
 /// Starts the agent, writes the state that a voter stores in this term, and kills the agent after this many steps.
 fn killed_after(steps: usize, directory: &Path, term: u64) {
     let (store, durable) = (open(directory).expect("opens").store, voted(term));
-    let mut replacement = Replacement::new(&store.directory, SUPERSEDED, |origin| store.encode(&durable, origin));
+    let mut replacement = Replacement::new(&store.directory, |origin| store.encode(&durable, origin));
     for step in &Step::ALL[..steps] {
         replacement.take(*step).expect("taken");
     }
@@ -31,21 +29,16 @@ fn assert_starts_with(directory: &Path, term: u64, steps: usize) {
 
 #[test]
 fn a_crash_between_any_two_steps_leaves_the_old_state_or_the_new_one_and_none_that_is_refused() {
-    for is_linked in [false, true] {
-        for steps in 0..=Step::ALL.len() {
-            let place = Place::with_a_state();
-            if is_linked {
-                place.linked(&[STATE_FILE]);
-            }
-            let is_new = steps >= until(Step::Rename);
-            for (term, before) in [(2, 1), (3, 2)] {
-                killed_after(steps, &place.data, term);
-                assert_starts_with(&place.data, if is_new { term } else { before.min(1) }, steps);
-            }
-            starts(&place.data);
-            assert_starts_with(&place.data, if is_new { 3 } else { 1 }, steps);
-            assert!(!place.data.join(NEXT_FILE).exists());
+    for steps in 0..=Step::ALL.len() {
+        let place = Place::with_a_state();
+        let is_new = steps >= until(Step::Rename);
+        for term in [2, 3] {
+            killed_after(steps, &place.data, term);
+            assert_starts_with(&place.data, if is_new { term } else { 1 }, steps);
         }
+        starts(&place.data);
+        assert_starts_with(&place.data, if is_new { 3 } else { 1 }, steps);
+        assert!(!place.data.join(NEXT_FILE).exists());
     }
 }
 
@@ -71,46 +64,4 @@ fn a_power_loss_that_takes_what_was_not_synced_leaves_a_state_that_is_taken() {
         starts(&place.data);
         starts(&place.data);
     }
-}
-
-#[test]
-fn a_link_to_the_old_state_is_good_until_the_new_one_is_on_the_disk_and_never_once_it_is_stored() {
-    for steps in 0..=Step::ALL.len() {
-        let place = Place::with_a_state();
-        let backup = place.linked(&[STATE_FILE]);
-        killed_after(steps, &place.data, 2);
-        if steps >= until(Step::Mark) {
-            let error = assert_refused(&backup);
-            assert!(matches!(error, StoreError::Superseded { .. }), "{error}");
-            continue;
-        }
-        // No vote was given with the new one.
-        assert_starts_with(&backup, 1, steps);
-        // Once one may have been given, the lock file knows.
-        starts(&place.data);
-        fs::rename(backup.join(STATE_FILE), place.state()).expect("put back");
-        assert_refused(&place.data);
-    }
-}
-
-#[test]
-fn a_write_that_failed_leaves_the_mark_to_the_next_one() {
-    let place = Place::with_a_state();
-    let store = open(&place.data).expect("opens").store;
-    store.write(&voted(2)).expect("written");
-    let backup = place.linked(&[STATE_FILE]);
-    fs::create_dir(place.data.join(NEXT_FILE)).expect("in the way of the next file");
-    store.write(&voted(3)).expect_err("fails");
-    fs::remove_dir(place.data.join(NEXT_FILE)).expect("removed");
-    let aside = place.data.join("aside");
-    fs::rename(place.state(), &aside).expect("moved");
-    fs::create_dir(place.state()).expect("in the way of its name");
-    store.write(&voted(3)).expect_err("fails");
-    assert!(matches!(open(&backup), Err(StoreError::StateInUse { .. })), "not marked, and locked");
-    fs::remove_dir(place.state()).expect("removed");
-    fs::rename(&aside, place.state()).expect("back");
-    store.write(&voted(3)).expect("written");
-    assert_refused(&backup);
-    drop(store);
-    assert_starts_with(&place.data, 3, 0);
 }

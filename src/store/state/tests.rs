@@ -159,15 +159,6 @@ fn golden_bytes() {
     assert_eq!(bytes[22..], body);
 }
 
-#[test]
-fn a_superseded_state_is_read_and_known_for_one() {
-    let mut bytes = encode(&saved(1)).expect("encodes");
-    assert!(!is_superseded(&bytes));
-    bytes[SUPERSEDED.offset as usize] = SUPERSEDED.byte;
-    assert!(is_superseded(&bytes));
-    assert_eq!(decode(&bytes), Ok(saved(1)));
-}
-
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
