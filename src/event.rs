@@ -9,6 +9,7 @@ use crate::member::Member;
 
 /// One observed transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The event's number in this run, from 1, without gaps.
     pub sequence: u64,

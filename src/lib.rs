@@ -200,6 +200,7 @@ pub use headcount_core::{
 #[doc(inline)]
 pub use headcount_seal as seal;
 #[doc(inline)]
+#[cfg(feature = "sim")]
 pub use headcount_sim as sim;
 #[doc(inline)]
 pub use member::Member;

@@ -22,6 +22,7 @@ use crate::transport::resolve::Resolver;
 
 /// The outcome of one address of [`Agent::join`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JoinResult {
     /// The `host:port` that was asked for.
     pub address: String,

@@ -212,6 +212,7 @@ struct Inner {
 
 /// The outcome of [`Agent::remove`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Removed {
     /// Peers known to hold the record.
     pub held_by: usize,

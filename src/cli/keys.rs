@@ -6,8 +6,6 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _, Write};
 use std::path::Path;
 
-use rand::TryRng as _;
-use rand::rngs::SysRng;
 use zeroize::Zeroizing;
 
 use super::args::{AddKeyArgs, ChangeKeyArgs, Format, GenerateArgs, KeysCommand, TargetArgs};
@@ -42,10 +40,7 @@ pub(super) fn run(command: &KeysCommand, out: &mut impl Write) -> Result<Exit, F
 }
 
 fn new_key() -> Result<Key, Failure> {
-    let mut bytes = Zeroizing::new([0; Key::BYTES]);
-    let drawn = SysRng.try_fill_bytes(&mut bytes[..]);
-    drawn.map_err(|error| Failure::failed(format!("the system gave no random numbers: {error}")))?;
-    Key::from_bytes(&bytes).map_err(|error| Failure::failed(error.to_string()))
+    Key::generate().map_err(|error| Failure::failed(format!("the system gave no random numbers: {error}")))
 }
 
 fn generate(args: &GenerateArgs, out: &mut impl Write) -> Result<Exit, Failure> {

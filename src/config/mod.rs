@@ -227,6 +227,54 @@ impl Config {
         self
     }
 
+    /// Names the cluster; nodes of other clusters are refused.
+    pub fn with_cluster(mut self, name: &str) -> Result<Self, InvalidName> {
+        self.cluster = NodeId::new(name)?;
+        Ok(self)
+    }
+
+    /// Replaces the pace and the limits, which [`Config::with_profile`] sets, too.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Keeps in this directory what survives a restart.
+    #[must_use]
+    pub fn with_data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// Tells others to send to this address, if it is not where gossip is received.
+    #[must_use]
+    pub fn with_advertise(mut self, address: SocketAddr) -> Self {
+        self.advertise = Some(address);
+        self
+    }
+
+    /// Tells others where this node's program is reached; headcount itself does not use it.
+    #[must_use]
+    pub fn with_api_address(mut self, address: impl Into<String>) -> Self {
+        self.api_address = Some(address.into());
+        self
+    }
+
+    /// Reads seeds from this file, too, one a line.
+    #[must_use]
+    pub fn with_seeds_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.seeds_file = Some(path.into());
+        self
+    }
+
+    /// Reads seeds from what this command prints, too, one a line.
+    #[must_use]
+    pub fn with_seeds_command<S: Into<String>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
+        self.seeds_command = command.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Receives gossip on this address only.
     #[must_use]
     pub fn with_bind(mut self, address: SocketAddr) -> Self {

@@ -1,12 +1,15 @@
 //! Keys, and the ids by which everybody names them.
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use orion::hazardous::aead::xchacha20poly1305::SecretKey;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 use zeroize::Zeroizing;
 
 use super::cipher::{self, Nonce};
@@ -49,6 +52,13 @@ impl Key {
         let mut id = [0; KeyId::BYTES];
         id.copy_from_slice(&tag[..KeyId::BYTES]);
         Ok(Self(Arc::new(Inner { secret, id: KeyId(id) })))
+    }
+
+    /// Draws a new key from the system's random numbers; an error if it gives none.
+    pub fn generate() -> io::Result<Self> {
+        let mut bytes = Zeroizing::new([0; Self::BYTES]);
+        SysRng.try_fill_bytes(&mut bytes[..]).map_err(io::Error::other)?;
+        Self::from_bytes(&bytes).map_err(io::Error::other)
     }
 
     /// Returns the key in a text in base64; white space around it is ignored.
@@ -108,6 +118,14 @@ impl KeyId {
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        Self::parse(text)
     }
 }
 

@@ -50,6 +50,13 @@ fn nonce_of(datagram: &[u8]) -> (Vec<u8>, u64) {
     (datagram[4..16].to_vec(), number)
 }
 
+#[test]
+fn a_key_that_is_drawn_is_a_new_one_and_is_read_from_its_own_text() {
+    let (one, other) = (Key::generate().expect("drawn"), Key::generate().expect("drawn"));
+    assert_ne!(one.bytes(), other.bytes());
+    assert_eq!(one.to_base64().parse::<Key>().expect("its text").bytes(), one.bytes());
+}
+
 proptest! {
     #[test]
     fn a_packet_comes_out_as_it_went_in_and_only_once(

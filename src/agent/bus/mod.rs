@@ -39,6 +39,7 @@ pub use ring::{KEPT_EVENTS, KEPT_LIST_BYTES, Reader, Readers};
 
 /// The members at one position in the stream of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The last event that is contained in `members`; 0 if there was none yet.
     pub sequence: u64,

@@ -431,5 +431,5 @@ async fn due(clock: Clock, deadline: Option<Time>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sim"))]
 mod tests;

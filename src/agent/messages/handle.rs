@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::inbox::{Inbox, Messages};
@@ -30,6 +31,20 @@ pub enum MessageError {
     /// The payload is too large; nothing was sent.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// The value cannot be written as JSON; nothing was sent.
+    #[error("the value cannot be written as JSON: {reason}; see that its maps have text for keys")]
+    Unwritable {
+        /// The reason.
+        reason: String,
+    },
+    /// The answer came, and is not what was asked for.
+    #[error("{id:?} answered something else than was expected: {reason}; see that both run the same program")]
+    Unreadable {
+        /// The other node.
+        id: NodeId,
+        /// The reason.
+        reason: String,
+    },
     /// The other node did not answer in time: whether it got the message is unknown.
     #[error("{id:?} did not answer in time: it is unknown whether it got the message")]
     NoAnswer {
@@ -87,12 +102,31 @@ impl Agent {
         }
     }
 
+    /// Says a value to every live member, as JSON, for [`Agent::messages`].
+    pub async fn broadcast_json<T: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        value: &T,
+    ) -> Result<Broadcasted, MessageError> {
+        self.broadcast(topic, &json(value)?).await
+    }
+
     /// Says something to one member, and waits until its agent has it.
     ///
     /// An `Ok` does not say that a program there listens. An error of [`MessageError::NoAnswer`] means *unknown*: the message
     /// may have arrived, or may still.
     pub async fn send(&self, to: &NodeId, topic: &str, payload: &[u8]) -> Result<MessageId, MessageError> {
         self.send_payload(to.clone(), Topic::of_program(topic)?, Payload::new(payload)?).await
+    }
+
+    /// Says a value to one member, as JSON, for [`Agent::messages`].
+    pub async fn send_json<T: Serialize + ?Sized>(
+        &self,
+        to: &NodeId,
+        topic: &str,
+        value: &T,
+    ) -> Result<MessageId, MessageError> {
+        self.send(to, topic, &json(value)?).await
     }
 
     /// Sends a payload that the caller need not keep meanwhile.
@@ -139,6 +173,38 @@ impl Agent {
         timeout: Duration,
     ) -> Result<Vec<u8>, MessageError> {
         self.request_payload(to.clone(), Topic::of_program(topic)?, Payload::new(payload)?, timeout).await
+    }
+
+    /// Asks one member by a value, as JSON, and reads the answer, for [`Agent::serve`].
+    ///
+    /// ```
+    /// # use headcount::{Agent, Config, Profile};
+    /// # use std::time::Duration;
+    /// use headcount::agent::Received;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let config = Config::new("a")?.with_profile(Profile::Local).with_bind("127.0.0.1:0".parse()?);
+    /// # let agent = Agent::start(config).await?;
+    /// # agent.wait_until_up().await?;
+    /// let _serving = agent.serve("double", |asked: Received<u64>| async move { asked.value * 2 })?;
+    ///
+    /// let answer: u64 = agent.request_json(&agent.me().id, "double", &21, Duration::from_secs(5)).await?;
+    /// assert_eq!(answer, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn request_json<Q: Serialize + ?Sized, A: DeserializeOwned>(
+        &self,
+        to: &NodeId,
+        topic: &str,
+        question: &Q,
+        timeout: Duration,
+    ) -> Result<A, MessageError> {
+        let answer = self.request(to, topic, &json(question)?, timeout).await?;
+        let unreadable =
+            |error: serde_json::Error| MessageError::Unreadable { id: to.clone(), reason: error.to_string() };
+        serde_json::from_slice(&answer).map_err(unreadable)
     }
 
     /// Asks by a payload that the caller need not keep meanwhile.
@@ -195,8 +261,15 @@ impl Agent {
     }
 }
 
+/// Writes a value as the payload of a message.
+fn json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, MessageError> {
+    serde_json::to_vec(value).map_err(|error| MessageError::Unwritable { reason: error.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -205,5 +278,30 @@ mod tests {
         let unknown = MessageError::from(CommandError::NoAnswer { id: id.clone() });
         assert_eq!(unknown, MessageError::NoAnswer { id });
         assert_eq!(MessageError::from(CommandError::Busy), MessageError::Refused(CommandError::Busy));
+    }
+
+    #[tokio::test]
+    async fn values_are_said_asked_and_answered_as_json_and_what_is_none_is_an_error_and_never_sent() {
+        use crate::agent::Received;
+
+        let config = crate::Config::new("a").expect("a name").with_profile(crate::Profile::Local);
+        let config = config.with_bind("127.0.0.1:0".parse().expect("an address"));
+        let agent = Agent::start(config).await.expect("started");
+        agent.wait_until_up().await.expect("up");
+        let (me, within) = (agent.me().id, Duration::from_secs(30));
+        let mut heard = agent.messages::<Vec<u64>>("t").expect("a topic");
+        agent.broadcast_json("t", &[1, 2]).await.expect("said");
+        agent.send_json(&me, "t", &vec![3]).await.expect("sent");
+        let values = [heard.recv().await.expect("heard").value, heard.recv().await.expect("heard").value];
+        assert_eq!(values, [vec![1, 2], vec![3]]);
+
+        let _serving = agent.serve("double", |asked: Received<u64>| async move { asked.value * 2 }).expect("a topic");
+        assert_eq!(agent.request_json::<_, u64>(&me, "double", &21, within).await, Ok(42));
+        let other = agent.request_json::<_, String>(&me, "double", &21, within).await.expect_err("a number");
+        assert!(matches!(&other, MessageError::Unreadable { id, .. } if *id == me), "{other}");
+        let keyless = BTreeMap::from([(vec![1], 1)]);
+        let error = agent.broadcast_json("t", &keyless).await.expect_err("no JSON");
+        assert!(matches!(error, MessageError::Unwritable { .. }), "{error}");
+        agent.leave().await;
     }
 }

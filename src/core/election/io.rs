@@ -57,6 +57,7 @@ pub struct LostElectorate {
 
 /// The reason why a leader leads no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum LossReason {
     /// The lease ran out, or nobody heard of the leader for a lease.
     Expired,

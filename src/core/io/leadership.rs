@@ -6,6 +6,7 @@ use crate::time::Time;
 
 /// The state of leadership: is there a leader, and can there be one?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LeadershipState {
     /// Leaders are not elected in this cluster.
     Disabled,

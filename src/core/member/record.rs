@@ -37,6 +37,7 @@ pub enum Status {
 
 /// The reason of a departure. A forced one outranks a graceful one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum LeaveReason {
     /// The node left by itself.
     Graceful,
@@ -96,6 +97,7 @@ impl LeaveReason {
 
 /// The way in which a silence or death was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum DetectionMethod {
     /// Nothing was heard of the member for the down timeout.
     HeartbeatTimeout,

@@ -115,6 +115,8 @@ impl From<MessageError> for Refusal {
         let detail = error.to_string();
         match error {
             MessageError::Topic(_) => Self::value(detail).hint("nothing was sent"),
+            // Programs' values: HTTP has bytes.
+            MessageError::Unwritable { .. } | MessageError::Unreadable { .. } => Self::value(detail),
             MessageError::TooLarge(_) => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail)
             }
