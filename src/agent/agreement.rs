@@ -4,6 +4,8 @@
 //!
 //! Must not know: how fingerprints get here.
 
+use std::time::Duration;
+
 use crate::core::NodeId;
 
 /// The greatest number of names in a group.
@@ -20,6 +22,8 @@ pub struct Agreement {
     pub groups: Vec<SameView>,
     /// The number of live members of which nothing was heard lately, as of those that this node does not observe.
     pub unheard: usize,
+    /// The longest time for which a member has held another view than this node did at each of its packets.
+    pub differs_for: Duration,
 }
 
 /// The members whose views have the same fingerprint.
@@ -37,7 +41,11 @@ pub struct SameView {
 impl Agreement {
     /// Begins with this node's own view.
     pub(super) fn of(fingerprint: u64, me: NodeId) -> Self {
-        Self { groups: vec![SameView { fingerprint, count: 1, members: vec![me] }], unheard: 0 }
+        Self {
+            groups: vec![SameView { fingerprint, count: 1, members: vec![me] }],
+            unheard: 0,
+            differs_for: Duration::ZERO,
+        }
     }
 
     /// Adds a member.

@@ -56,6 +56,8 @@ pub(super) struct Entry {
     rtt: AtomicU32,
     /// Of its view, in its last packet.
     fingerprint: AtomicU64,
+    /// The [`Time`] since which its packets have told of another view than this node held then, 0 if the last one did not.
+    differs_since: AtomicU64,
     /// True if this node observed it at its last packet.
     is_observed: AtomicBool,
 }
@@ -103,14 +105,16 @@ pub(crate) struct Sign {
     pub(crate) rtt: Option<Duration>,
     /// The fingerprint of the member's view.
     pub(crate) fingerprint: Option<u64>,
+    /// The fingerprint of this node's own view.
+    pub(crate) own_fingerprint: u64,
     /// True if this node observes the member.
     pub(crate) is_observed: bool,
 }
 
 impl Entry {
     fn new(record: Arc<Record>, method: Option<DetectionMethod>, since: SystemTime) -> Self {
-        let (heard, sent, rtt, fingerprint, is_observed) = Default::default();
-        Self { record, method, since, heard, sent, rtt, fingerprint, is_observed }
+        let (heard, sent, rtt, fingerprint, differs_since, is_observed) = Default::default();
+        Self { record, method, since, heard, sent, rtt, fingerprint, differs_since, is_observed }
     }
 
     /// Makes a copy, with ages as they are at this time.
@@ -134,6 +138,7 @@ impl Entry {
             next.sent.take_over(&self.sent);
             next.rtt.store(self.rtt.load(Ordering::Relaxed), Ordering::Relaxed);
             next.fingerprint.store(self.fingerprint.load(Ordering::Relaxed), Ordering::Relaxed);
+            next.differs_since.store(self.differs_since.load(Ordering::Relaxed), Ordering::Relaxed);
             next.is_observed.store(self.is_observed.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         next
@@ -179,7 +184,11 @@ impl Directory {
         let mut agreement = Agreement::of(own, self.me.clone());
         for entry in entries.iter().filter(|entry| entry.record.id != self.me && entry.record.status.is_live()) {
             if entry.heard.last().is_some_and(|heard| now.since(heard) <= within) {
-                agreement.add(entry.fingerprint.load(Ordering::Relaxed), &entry.record.id);
+                let fingerprint = entry.fingerprint.load(Ordering::Relaxed);
+                agreement.add(fingerprint, &entry.record.id);
+                let since = nonzero(entry.differs_since.load(Ordering::Relaxed)).filter(|_| fingerprint != own);
+                let differs_for = since.map_or(Duration::ZERO, |since| now.since(Time::from_nanos(since)));
+                agreement.differs_for = agreement.differs_for.max(differs_for);
             } else {
                 agreement.unheard += 1;
             }
@@ -220,8 +229,17 @@ impl Directory {
     /// A packet of this member was a sign of life.
     pub(crate) fn heard(&self, id: &NodeId, now: Time, sign: Sign) {
         if let Some(entry) = self.entry(id) {
+            let fingerprint = sign.fingerprint.unwrap_or_default();
+            // Of a member that was silent for longer nobody knows whether it agreed meanwhile.
+            let silence = entry.record.timing.suspect_timeout();
+            let is_first = entry.heard.last().is_none_or(|heard| now.since(heard) > silence);
+            if fingerprint == sign.own_fingerprint {
+                entry.differs_since.store(0, Ordering::Relaxed);
+            } else if is_first || entry.differs_since.load(Ordering::Relaxed) == 0 {
+                entry.differs_since.store(now.as_nanos(), Ordering::Relaxed);
+            }
             entry.heard.note(now);
-            entry.fingerprint.store(sign.fingerprint.unwrap_or_default(), Ordering::Relaxed);
+            entry.fingerprint.store(fingerprint, Ordering::Relaxed);
             entry.is_observed.store(sign.is_observed, Ordering::Relaxed);
             if let Some(rtt) = sign.rtt {
                 let micros = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
@@ -379,6 +397,30 @@ pub(super) mod tests {
         assert_eq!((groups, agreement.unheard), (vec![(7, 3), (8, 1)], 1), "{agreement:?}");
         assert_eq!(agreement.groups[0].members, [name("me"), name("a"), name("c")]);
         assert_eq!(directory.agreement(7, Duration::ZERO).unheard, 4, "they were heard before");
+    }
+
+    #[test]
+    fn a_view_differs_since_the_first_of_the_packets_that_all_told_of_another_one() {
+        let directory = directory();
+        for (place, id) in ["me", "a"].into_iter().enumerate() {
+            directory.apply(&changes(None, &record(id, place as u64 + 1, 1, Status::Up))[0], at(1));
+        }
+        let now = directory.clock.now();
+        // A packet of so many seconds ago, and both fingerprints then.
+        let heard = |ago: u64, fingerprint, own_fingerprint| {
+            let sign = Sign { fingerprint: Some(fingerprint), own_fingerprint, ..Sign::default() };
+            directory.heard(&name("a"), now - Duration::from_secs(ago), sign);
+        };
+        let differs_for = |own| directory.agreement(own, Duration::from_secs(60)).differs_for.as_secs();
+        heard(100, 7, 8);
+        heard(11, 7, 8);
+        assert_eq!(differs_for(8), 11, "it was silent for too long before");
+        heard(8, 7, 9);
+        assert_eq!((differs_for(9), differs_for(7)), (11, 0), "also of another one than before");
+        heard(7, 9, 9);
+        assert_eq!(differs_for(8), 0, "this node's changed a moment ago");
+        heard(6, 9, 10);
+        assert_eq!(differs_for(10), 6);
     }
 
     #[test]

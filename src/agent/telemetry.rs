@@ -106,7 +106,12 @@ mod tests {
         for change in Change::between(None, &record, None) {
             shared.publish(&change, SystemTime::now());
         }
-        let sign = Sign { rtt: Some(Duration::from_millis(place)), fingerprint: Some(place), is_observed: true };
+        let sign = Sign {
+            rtt: Some(Duration::from_millis(place)),
+            fingerprint: Some(place),
+            is_observed: true,
+            ..Sign::default()
+        };
         shared.directory().heard(&record.id, shared.clock.now(), sign);
     }
 

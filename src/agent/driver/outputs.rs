@@ -79,6 +79,7 @@ impl Driver {
                 let sign = Sign {
                     rtt: core.rtt(&id),
                     fingerprint: core.fingerprint_of(&id),
+                    own_fingerprint: core.fingerprint(),
                     is_observed: core.is_observed(&id),
                 };
                 shared.directory().heard(&id, now, sign);
@@ -232,7 +233,7 @@ impl Driver {
             // A node that is not a member yet knows of no leader.
             let is_led = || !core.is_up() || shared.publisher.watch().get().leader.is_some();
             let tally = || Tally::new(core.counters(), sealing.refused(), shared.socket.overflows());
-            shared.recent.note(clock.now(), core.changes(), is_led, tally);
+            shared.recent.note(clock.now(), is_led, tally);
         }
         if core.electorate() != self.electorate.as_deref() {
             self.electorate = core.electorate().cloned().map(Arc::new);

@@ -34,8 +34,8 @@ pub(crate) struct Facts {
     /// The first of the members that hold another view, and their number.
     pub(super) differing: Vec<NodeId>,
     pub(super) differing_count: usize,
-    /// The time since this node's view changed last.
-    pub(super) unchanged_for: Duration,
+    /// The longest time for which one of them has held another view.
+    pub(super) differs_for: Duration,
     /// The time within which everybody has heard of a change.
     pub(super) settling: Duration,
     /// `None` where leaders are not elected.
@@ -169,7 +169,7 @@ impl Agent {
             unreachable: figures.unreachable,
             differing: others().flat_map(|group| group.members.iter().cloned()).collect(),
             differing_count: others().map(|group| group.count).sum(),
-            unchanged_for: recent.unchanged_for,
+            differs_for: agreement.differs_for,
             settling: config.settings.suspect_timeout.max(Duration::from_secs(10)),
             leadership: (mode != LeadershipMode::None).then(|| Led {
                 is_by_lease: mode != LeadershipMode::Quorum,

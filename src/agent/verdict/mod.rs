@@ -13,7 +13,7 @@
 //! | `member_down` | degraded | members are down |
 //! | `member_suspected`, `member_leaving`, `member_joining` | unsettled | members that change |
 //! | `member_draining` | well | members that get no new work |
-//! | `views_differ` | unsettled, degraded once nothing changed here for long | members hold another view |
+//! | `views_differ` | unsettled, degraded once one has differed for long | members hold another view |
 //! | `leader_down` | degraded | who leads is down, and its lease goes on |
 //! | `no_leader`, `no_majority`, `no_voters`, `database_away` | unsettled, broken after a lease | nobody leads: why |
 //! | `voters_drain`, `voters_lost_data` | broken | nobody leads, and no election will end that |
@@ -279,7 +279,7 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
 /// Judges whether members hold the same view: after a change others are told of it within seconds.
 fn views(facts: &Facts, reasons: &mut Vec<Reason>) {
     let Some(first) = facts.differing.first() else { return };
-    let state = if facts.unchanged_for < facts.settling { State::Unsettled } else { State::Degraded };
+    let state = if facts.differs_for < facts.settling { State::Unsettled } else { State::Degraded };
     let count = facts.differing_count;
     let (members, more) = if count == 1 { ("member holds", "") } else { ("members hold", " among them") };
     let text = format!("{count} {members} another view than {} ({first}{more})", facts.me);

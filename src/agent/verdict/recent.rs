@@ -47,8 +47,6 @@ struct Notes {
     noted: Option<Time>,
     tallies: VecDeque<(Time, Tally)>,
     vacant_since: Option<Time>,
-    changes: u64,
-    changed: Time,
 }
 
 /// The recent past as of one moment.
@@ -57,7 +55,6 @@ pub(super) struct Past {
     /// The counts of a minute ago; none, if the agent is younger.
     pub(super) before: Tally,
     pub(super) vacant_for: Duration,
-    pub(super) unchanged_for: Duration,
 }
 
 impl Recent {
@@ -65,12 +62,9 @@ impl Recent {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how things are, if that is due: the number of changes of the view, whether somebody leads, and counts.
-    pub(crate) fn note(&self, now: Time, changes: u64, is_led: impl FnOnce() -> bool, tally: impl FnOnce() -> Tally) {
+    /// Notes how things are, if that is due: whether somebody leads, and counts.
+    pub(crate) fn note(&self, now: Time, is_led: impl FnOnce() -> bool, tally: impl FnOnce() -> Tally) {
         let mut notes = self.notes();
-        if changes != notes.changes {
-            (notes.changes, notes.changed) = (changes, now);
-        }
         if notes.noted.is_some_and(|noted| now.since(noted) < INTERVAL) {
             return;
         }
@@ -91,7 +85,6 @@ impl Recent {
         Past {
             before: old.map(|(_, tally)| tally.clone()).unwrap_or_default(),
             vacant_for: notes.vacant_since.map_or(Duration::ZERO, |since| now.since(since)),
-            unchanged_for: now.since(notes.changed),
         }
     }
 

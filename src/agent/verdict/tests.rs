@@ -33,7 +33,7 @@ fn well() -> Facts {
         unreachable: 0,
         differing: Vec::new(),
         differing_count: 0,
-        unchanged_for: 100 * SECOND,
+        differs_for: Duration::ZERO,
         settling: 10 * SECOND,
         leadership: Some(Led {
             is_by_lease: false,
@@ -137,11 +137,11 @@ const CASES: &[Case] = {
             facts.are(&["c", "d", "e"], DOWN, CUT);
         }, "cut", Broken, "on this side a and b, beyond it c, d and e", "nor recover voters"),
         // Views.
+        (|facts| (facts.differing, facts.differing_count) = (vec![name("c")], 1), "views_differ", Unsettled, "1 member holds another view than a (c)", "headcount members"),
         (|facts| {
-            (facts.differing, facts.differing_count) = (vec![name("c")], 1);
-            facts.unchanged_for = SECOND;
-        }, "views_differ", Unsettled, "1 member holds another view than a (c)", "headcount members"),
-        (|facts| (facts.differing, facts.differing_count) = (vec![name("c"), name("d")], 40), "views_differ", Degraded, "40 members hold another view than a (c among them)", "network"),
+            (facts.differing, facts.differing_count) = (vec![name("c"), name("d")], 40);
+            facts.differs_for = 10 * SECOND;
+        }, "views_differ", Degraded, "40 members hold another view than a (c among them)", "network"),
         // Leaders.
         (|facts| {
             facts.voters.clear();
@@ -349,15 +349,15 @@ fn packets_are_those_of_the_last_minute() {
     let lately = |second, packets| Lately::since(&tally(packets), &recent.at(at(second)).before);
     assert_eq!(lately(0, 7).received, 7, "of an agent that is younger all");
     for second in 0..200 {
-        recent.note(at(second), second / 50, || second > 30, || tally(if second < 100 { second } else { 100 }));
+        recent.note(at(second), || second > 30, || tally(if second < 100 { second } else { 100 }));
     }
     let told = lately(199, 100);
     assert_eq!((told.received, told.dropped), (0, Vec::new()), "what is over is no trouble");
     let told = lately(199, 103);
     assert_eq!((told.overflows, told.dropped), (3, vec![("sealed_unknown_key", 3)]));
     let past = recent.at(at(199));
-    assert_eq!((past.vacant_for, past.unchanged_for), (Duration::ZERO, Duration::from_secs(49)));
-    recent.note(at(200), 3, || false, Tally::default);
+    assert_eq!(past.vacant_for, Duration::ZERO);
+    recent.note(at(200), || false, Tally::default);
     assert_eq!(recent.at(at(207)).vacant_for, Duration::from_secs(7));
     assert!(format!("{recent:?}").len() < 20_000, "few tallies are kept");
 }
