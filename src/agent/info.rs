@@ -126,7 +126,7 @@ impl Agent {
             counters: figures.counters,
             health_score: figures.health_score,
             degraded_links: figures.degraded_links,
-            unreachable: figures.unreachable,
+            unreachable: figures.unreachable.len(),
             reachable: !figures.is_misplaced,
             receive_buffer_overflows: shared.socket.overflows(),
             send_buffer_full: shared.socket.send_buffer_full(),

@@ -49,7 +49,8 @@ pub(super) struct Figures {
     pub(super) open_links: usize,
     pub(super) health_score: u32,
     pub(super) degraded_links: usize,
-    pub(super) unreachable: usize,
+    /// The members of a suspected partition that are missing.
+    pub(super) unreachable: Arc<Vec<NodeId>>,
     /// The report of joining, until this node is Up.
     pub(super) joining: Option<Arc<JoinReport>>,
     /// Members say that this node does not answer at the address that it advertises.

@@ -45,7 +45,7 @@ use super::keys::KeyResponder;
 use super::request::Request;
 use super::shared::Shared;
 use crate::core::election::{Electorate, Term};
-use crate::core::{Core, Input, LinkId, Reply, Ticket, Time};
+use crate::core::{Core, Input, LinkId, NodeId, Reply, Ticket, Time};
 use crate::seal::DatagramSealer;
 use crate::store::StateWriter;
 use crate::transport::links::Links;
@@ -122,6 +122,8 @@ pub(super) struct Driver {
     told_other_mode: Option<Instant>,
     /// The electorate that was published last.
     electorate: Option<Arc<Electorate>>,
+    /// The missing members of a suspected partition that were published last.
+    unreachable: Arc<Vec<NodeId>>,
     end: Option<Stop>,
     workload: Workload,
 }
@@ -139,6 +141,7 @@ impl Driver {
             unstored_since: None,
             told_other_mode: None,
             electorate: None,
+            unreachable: Arc::default(),
             seed_addresses: BTreeMap::new(),
             seeds_found: BTreeSet::new(),
             parts,

@@ -238,6 +238,9 @@ impl Driver {
         if core.electorate() != self.electorate.as_deref() {
             self.electorate = core.electorate().cloned().map(Arc::new);
         }
+        if !core.unreachable().eq(self.unreachable.iter()) {
+            self.unreachable = Arc::new(core.unreachable().cloned().collect());
+        }
         self.parts.shared.set_figures(Figures {
             changes: core.changes(),
             fingerprint: core.fingerprint(),
@@ -245,7 +248,7 @@ impl Driver {
             open_links: core.open_links(),
             health_score: core.health_score(),
             degraded_links: core.degraded_links(),
-            unreachable: core.unreachable(),
+            unreachable: Arc::clone(&self.unreachable),
             joining: core.joining().map(Arc::new),
             is_misplaced: !core.is_reachable(),
             oldest_sign: core.oldest_sign(),

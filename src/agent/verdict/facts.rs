@@ -29,8 +29,8 @@ pub(crate) struct Facts {
     pub(super) is_reached: bool,
     /// The members that have not left, sorted by name.
     pub(super) members: Vec<Seen>,
-    /// The number of members of a suspected partition that are missing.
-    pub(super) unreachable: usize,
+    /// The members of a suspected partition that are missing, sorted by name.
+    pub(super) unreachable: Vec<NodeId>,
     /// The first of the members that hold another view, and their number.
     pub(super) differing: Vec<NodeId>,
     pub(super) differing_count: usize,
@@ -153,6 +153,8 @@ impl Agent {
         let electorate = figures.electorate.as_deref().filter(|_| mode == LeadershipMode::Quorum);
         let leadership = self.leadership().get();
         let is_led = leadership.leader.is_some();
+        let mut unreachable = figures.unreachable.to_vec();
+        unreachable.sort_unstable();
         let recent = shared.recent.at(now);
         let tally = Tally::new(&figures.counters, keeper.refused(), shared.socket.overflows());
         Facts {
@@ -166,7 +168,7 @@ impl Agent {
             failure: shared.failure().map(|failure| failure.to_string()),
             is_reached: !figures.is_misplaced,
             members,
-            unreachable: figures.unreachable,
+            unreachable,
             differing: others().flat_map(|group| group.members.iter().cloned()).collect(),
             differing_count: others().map(|group| group.count).sum(),
             differs_for: agreement.differs_for,

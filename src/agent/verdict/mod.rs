@@ -42,7 +42,7 @@ use facts::Facts;
 pub(super) use facts::Seen;
 pub(super) use recent::{Recent, Tally};
 
-use crate::core::{DetectionMethod, LeadershipState, NodeId, Status};
+use crate::core::{LeadershipState, NodeId, Status};
 
 /// The time for which a node joins before that is a trouble.
 const JOINS_FOR: Duration = Duration::from_secs(10);
@@ -215,13 +215,9 @@ fn node(facts: &Facts, reasons: &mut Vec<Reason>) {
 fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
     use State::{Broken, Degraded, Unsettled, Well};
 
-    let is_cut = facts.unreachable > 0;
-    // While a cut is suspected silence may be that; a connection that its own end closed tells of a death. Who is missing still
-    // when it is over has died meanwhile.
-    let is_silent =
-        |method| matches!(method, None | Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
-    let cut = facts
-        .named(|member| is_cut && matches!(member.status, Status::Down | Status::Suspect) && is_silent(member.method));
+    let cut = facts.named(|member| {
+        matches!(member.status, Status::Down | Status::Suspect) && facts.unreachable.binary_search(&member.id).is_ok()
+    });
     if !cut.is_empty() {
         let here = facts.named(|member| {
             matches!(member.status, Status::Up | Status::Suspect) && cut.binary_search(&member.id).is_err()

@@ -7,7 +7,7 @@ use super::facts::{Led, Seen, Voter};
 use super::packets::Lately;
 use super::*;
 use crate::core::election::{Lineage, Term};
-use crate::core::{Counters, LeaveReason, OtherElectorate, Time};
+use crate::core::{Counters, DetectionMethod, LeaveReason, OtherElectorate, Time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ fn well() -> Facts {
         failure: None,
         is_reached: true,
         members: ["a", "b", "c", "d", "e"].map(seen).to_vec(),
-        unreachable: 0,
+        unreachable: Vec::new(),
         differing: Vec::new(),
         differing_count: 0,
         differs_for: Duration::ZERO,
@@ -74,6 +74,11 @@ impl Facts {
                 voter.status = Some(status);
             }
         }
+    }
+
+    /// Has a partition be suspected of which these are missing.
+    fn cut_off(&mut self, ids: &[&str]) {
+        self.unreachable = ids.iter().map(|id| name(id)).collect();
     }
 
     /// Has nobody lead for this long.
@@ -120,20 +125,20 @@ const CASES: &[Case] = {
         (|facts| facts.are(&["d"], Status::Joining, None), "member_joining", Unsettled, "d is joining", ""),
         (|facts| facts.are(&["d"], Status::Leaving, None), "member_leaving", Unsettled, "d is leaving", ""),
         (|facts| facts.member("d").is_draining = true, "member_draining", Well, "d is draining", "`headcount undrain` at d"),
-        // A cut: both sides are named, and a death that its connection told of is none of it.
+        // A cut: both sides are named.
         (|facts| {
-            facts.unreachable = 2;
+            facts.cut_off(&["d", "e"]);
             facts.are(&["d", "e"], DOWN, CUT);
         }, "cut", Degraded, "on this side a, b and c, beyond it d and e", "do not remove them"),
         (|facts| {
-            facts.unreachable = 2;
+            facts.cut_off(&["d", "e"]);
             facts.are(&["d"], DOWN, SILENT);
             facts.are(&["e"], Status::Suspect, SILENT);
         }, "cut", Degraded, "beyond it d and e", "--kind partition_healed"),
         (|facts| {
             facts.voters.clear();
             facts.leadership = None;
-            facts.unreachable = 3;
+            facts.cut_off(&["c", "d", "e"]);
             facts.are(&["c", "d", "e"], DOWN, CUT);
         }, "cut", Broken, "on this side a and b, beyond it c, d and e", "nor recover voters"),
         // Views.
@@ -303,19 +308,18 @@ fn who_does_not_lead_claims_nothing_of_who_votes_and_few_voters_never_spare_one(
 }
 
 #[test]
-fn deaths_that_their_connections_told_of_are_no_cut() {
-    let told = |unreachable| {
+fn who_is_down_and_not_missing_with_the_others_is_beyond_no_cut() {
+    let told = |missing: &[&str]| {
         let mut facts = well();
         facts.leadership = None;
-        facts.unreachable = unreachable;
-        facts.are(&["b"], DOWN, LOST);
-        facts.are(&["c"], DOWN, SILENT);
-        facts.are(&["d"], DOWN, CUT);
+        facts.cut_off(missing);
+        facts.are(&["b"], DOWN, SILENT);
+        facts.are(&["c", "d"], DOWN, CUT);
         let told = judge(facts).reasons;
         told.into_iter().map(|reason| (reason.code, names(&reason.nodes))).collect::<Vec<_>>()
     };
-    assert_eq!(told(2), [("cut", "c and d".to_owned()), ("member_down", "b".to_owned())]);
-    assert_eq!(told(0), [("member_down", "b, c and d".to_owned())], "it is over");
+    assert_eq!(told(&["c", "d", "e"]), [("cut", "c and d".to_owned()), ("member_down", "b".to_owned())], "e is back");
+    assert_eq!(told(&[]), [("member_down", "b, c and d".to_owned())], "it is over");
 }
 
 #[test]

@@ -183,8 +183,8 @@ impl Core {
 }
 
 impl Core {
-    /// Returns the number of members of a suspected partition that are missing; 0 if none is suspected.
-    pub fn unreachable(&self) -> usize {
+    /// Returns the members of a suspected partition that are missing.
+    pub fn unreachable(&self) -> impl Iterator<Item = &NodeId> {
         self.partition.missing()
     }
 

@@ -296,9 +296,9 @@ impl Partition {
         is_healed || self.cut.as_ref().is_some_and(|cut| !is_far(cut, run) && may_tell(cut))
     }
 
-    /// Returns the number of members of the reported partition that are still missing.
-    pub(crate) fn missing(&self) -> usize {
-        self.cut.as_ref().map_or(0, |cut| cut.far.missing.len())
+    /// Returns the members of the reported partition that are still missing.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &NodeId> {
+        self.cut.iter().flat_map(|cut| cut.far.missing.values())
     }
 
     /// Returns true if the members that are silent now are enough, of those that were live before.
