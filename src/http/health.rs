@@ -1,8 +1,8 @@
 //! Health and readiness, and the verdict on all of it.
 //!
-//! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests;
-//! a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or that cannot be
-//! reached at the address it advertises, is healthy and not ready.
+//! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests, which is
+//! the verdict's to say; a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or
+//! that cannot be reached at the address it advertises, is healthy and not ready.
 
 use std::sync::atomic::Ordering;
 
@@ -13,8 +13,6 @@ use axum::http::StatusCode;
 use super::query::NoQuery;
 use super::{App, Shared};
 use crate::agent::{Agent, Reason, VerdictState};
-use crate::config::LeadershipMode;
-use crate::core::{LeadershipState, Status};
 use crate::json;
 
 pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
@@ -24,18 +22,8 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
 }
 
 pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
-    let not_ready = |why| (StatusCode::SERVICE_UNAVAILABLE, why);
-    let is_driven = app.agent.health().map_or_else(|failure| failure.task != "driver", |()| true);
-    if app.agent.stop().is_some() || !is_driven {
-        // The driver is dead: the members are those of its last moment.
-        return not_ready("stopped");
-    }
-    let info = app.agent.info();
-    // A database that cannot be reached is out of reach for all: taking all nodes out of service would make it worse.
-    let is_elected = app.agent.config().leadership.mode == LeadershipMode::Quorum;
-    let leadership = if is_elected { app.agent.leadership().get().state } else { LeadershipState::Vacant };
-    match why_not_ready(info.me.status, info.reachable, leadership) {
-        Some(why) => not_ready(why),
+    match app.agent.verdict().not_ready {
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
         None => (StatusCode::OK, "ok"),
     }
 }
@@ -79,18 +67,6 @@ pub(super) fn own(app: &Shared) -> Vec<Reason> {
     reasons
 }
 
-/// Returns the reason why a node of this status should not be given requests; `None` if it is ready.
-fn why_not_ready(status: Status, is_reachable: bool, leadership: LeadershipState) -> Option<&'static str> {
-    match status {
-        // Others hold it as Down, or soon will.
-        Status::Up | Status::Suspect if !is_reachable => Some("unreachable"),
-        // It belongs to a minority, whose view may be far behind.
-        Status::Up | Status::Suspect if leadership == LeadershipState::Unavailable => Some(leadership.name()),
-        Status::Up | Status::Suspect => None,
-        not_yet_or_no_more => Some(not_yet_or_no_more.name()),
-    }
-}
-
 /// Returns `ok`, or the task that died.
 pub(super) fn tasks(agent: &Agent) -> String {
     match agent.health() {
@@ -102,17 +78,6 @@ pub(super) fn tasks(agent: &Agent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_node_is_ready_that_is_a_member_is_reached_and_belongs_to_no_minority() {
-        use LeadershipState::{Led, Unavailable};
-        assert_eq!(why_not_ready(Status::Up, true, Led), None);
-        assert_eq!(why_not_ready(Status::Suspect, true, Led), None);
-        assert_eq!(why_not_ready(Status::Up, false, Led), Some("unreachable"));
-        assert_eq!(why_not_ready(Status::Up, true, Unavailable), Some("unavailable"));
-        assert_eq!(why_not_ready(Status::Joining, true, Led), Some("joining"));
-        assert_eq!(why_not_ready(Status::Leaving, true, Led), Some("leaving"));
-    }
 
     /// Returns the answers of a node by itself, as health and as readiness, once this task of it has died.
     async fn answers(dead: Option<&'static str>) -> [(u16, String); 2] {

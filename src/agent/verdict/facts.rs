@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::packets::Lately;
 use super::recent::Tally;
 use super::{Reason, Verdict, judge};
-use crate::agent::{Agent, Inner};
+use crate::agent::{Agent, Failure, Inner, Stop};
 use crate::config::LeadershipMode;
 use crate::core::{DetectionMethod, LeadershipState, NodeId, OtherElectorate, Status};
 
@@ -24,7 +24,9 @@ pub(crate) struct Facts {
     /// The thing that this node lacks to join.
     pub(super) lacks: Option<String>,
     /// The part of the agent that died, and how.
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<Failure>,
+    /// The reason why the agent has stopped, if it has.
+    pub(super) stop: Option<Stop>,
     /// True if members reach this node at the address that it advertises.
     pub(super) is_reached: bool,
     /// The members that have not left, sorted by name.
@@ -109,6 +111,23 @@ impl Facts {
         self.voters.iter().filter(|voter| is(voter)).map(|voter| voter.id.clone()).collect()
     }
 
+    /// Returns the word of `/readyz` for why this node should be given no requests; `None` if it is ready.
+    pub(super) fn why_not_ready(&self) -> Option<&'static str> {
+        // A database that cannot be reached is out of reach for all: taking all nodes out of service would make it worse.
+        let elects = self.leadership.as_ref().filter(|led| !led.is_by_lease);
+        match self.status {
+            // The members are those of the driver's last moment.
+            _ if self.stop.is_some() || self.failure.as_ref().is_some_and(|it| it.task == "driver") => Some("stopped"),
+            // Others hold it as Down, or soon will.
+            Status::Up | Status::Suspect if !self.is_reached => Some("unreachable"),
+            // It belongs to a minority, whose view may be far behind.
+            Status::Up | Status::Suspect => {
+                elects.filter(|led| led.state == LeadershipState::Unavailable).map(|led| led.state.name())
+            }
+            not_yet_or_no_more => Some(not_yet_or_no_more.name()),
+        }
+    }
+
     /// Returns the number of voters that elect.
     pub(super) fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
@@ -165,7 +184,8 @@ impl Agent {
             uptime: shared.clock.elapsed(),
             key: keeper.info().key.map(|key| key.to_string()),
             lacks: figures.joining.as_ref().and_then(|report| report.lacks.as_ref().map(ToString::to_string)),
-            failure: shared.failure().map(|failure| failure.to_string()),
+            failure: shared.failure(),
+            stop: self.stop(),
             is_reached: !figures.is_misplaced,
             members,
             unreachable,

@@ -1,11 +1,13 @@
 //! The verdict: one judgement of this node and its cluster, of all that the agent knows. Everybody who shows how things are shows
-//! this: dashboard, `top`, `doctor`, `members`, systemd, metrics.
+//! this: dashboard, `top`, `doctor`, `members`, systemd, metrics, `/readyz`.
 //!
 //! Invariants: [`judge`] is a function of [`Facts`] alone, and the state is that of the worst reason. A code never changes its
-//! meaning. What is counted since the start is a note, or counts in the last minute alone: what is over is no trouble.
+//! meaning. What is counted since the start is a note, or counts in the last minute alone: what is over is no trouble. A node that
+//! is not ready is not well.
 //!
 //! | code | state | reason |
 //! |---|---|---|
+//! | `stopped` | broken | the agent has stopped: no more is said than why |
 //! | `task_died` | broken | a part of the agent has died, or stands still |
 //! | `joining` | unsettled, broken after [`JOINS_FOR`] | this node is no member yet |
 //! | `unreachable` | broken | this node does not answer at the address that it advertises |
@@ -116,6 +118,8 @@ impl Reason {
 pub(crate) struct Verdict {
     pub(crate) state: State,
     pub(crate) reasons: Vec<Reason>,
+    /// The reason why this node should be given no requests, in one word; `None` if it is ready.
+    pub(crate) not_ready: Option<&'static str>,
 }
 
 /// One line: the state, and the reasons for it but for notes.
@@ -147,7 +151,12 @@ fn verb(nodes: &[NodeId], one: &str, many: &str) -> String {
 
 /// Judges the facts.
 pub(crate) fn judge(facts: Facts) -> Verdict {
-    let mut reasons = Vec::new();
+    let (not_ready, mut reasons) = (facts.why_not_ready(), Vec::new());
+    if let Some(stop) = &facts.stop {
+        let hint = "start it again; what else it shows is of its last moment";
+        let reason = Reason::new("stopped", State::Broken, format!("the agent has stopped: {stop}")).hint(hint);
+        return Verdict { state: reason.state, reasons: vec![reason], not_ready };
+    }
     node(&facts, &mut reasons);
     if facts.status != Status::Joining {
         members(&facts, &mut reasons);
@@ -157,7 +166,7 @@ pub(crate) fn judge(facts: Facts) -> Verdict {
     packets::judge(&facts, &mut reasons);
     reasons.extend(facts.outside);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state));
-    Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons }
+    Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons, not_ready }
 }
 
 /// Judges the node itself: its tasks, its place in the cluster, its disk, its machine.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::facts::{Led, Seen, Voter};
 use super::packets::Lately;
 use super::*;
+use crate::agent::{Agent, Failure, Stop};
+use crate::config::Config;
 use crate::core::election::{Lineage, Term};
 use crate::core::{Counters, DetectionMethod, LeaveReason, OtherElectorate, Time};
 
@@ -28,6 +30,7 @@ fn well() -> Facts {
         key: None,
         lacks: None,
         failure: None,
+        stop: None,
         is_reached: true,
         members: ["a", "b", "c", "d", "e"].map(seen).to_vec(),
         unreachable: Vec::new(),
@@ -107,7 +110,8 @@ const CASES: &[Case] = {
     use State::{Broken, Degraded, Unsettled, Well};
     use LeadershipState::{Unavailable, Vacant};
     &[
-        (|facts| facts.failure = Some("task driver ended".to_owned()), "task_died", Broken, "task driver ended", "restart"),
+        (|facts| facts.stop = Some(Stop::LeaveTimedOut), "stopped", Broken, "the goodbye was not finished", "start it again"),
+        (|facts| facts.failure = Some(Failure::new("journal", "gone".to_owned())), "task_died", Broken, "task journal ended", "restart"),
         (|facts| (facts.status, facts.uptime) = (Status::Joining, SECOND), "joining", Unsettled, "not a member yet", "cluster shop with no key"),
         (|facts| (facts.status, facts.lacks) = (Status::Joining, Some("no seed answered".to_owned())), "joining", Broken, "yet: no seed answered", "seeds"),
         (|facts| {
@@ -232,6 +236,35 @@ fn each_reason_is_told_for_its_facts_with_its_state_and_what_to_do() {
         assert_eq!((reason.code, reason.state, told.state), (*code, *state, *state), "case {place}: {told:?}");
         assert!(reason.text.contains(text) && reason.hint.clone().unwrap_or_default().contains(hint), "{reason:?}");
     }
+}
+
+#[test]
+fn a_node_is_ready_that_is_a_member_is_reached_and_belongs_to_no_minority_and_one_that_is_not_is_not_well() {
+    use LeadershipState::{Unavailable, Vacant};
+    let told = |change: fn(&mut Facts)| {
+        let mut facts = well();
+        change(&mut facts);
+        let told = judge(facts);
+        assert!(told.not_ready.is_none() || told.state > State::Well, "{told:?}");
+        told.not_ready
+    };
+    assert_eq!(told(|_| {}), None);
+    assert_eq!(told(|facts| facts.status = Status::Suspect), None);
+    assert_eq!(told(|facts| facts.vacant(6 * SECOND, Vacant)), None);
+    assert_eq!(told(|facts| facts.vacant(6 * SECOND, Unavailable)), Some("unavailable"));
+    let by_lease = |facts: &mut Facts| {
+        facts.vacant(6 * SECOND, Unavailable);
+        facts.leadership.as_mut().expect("elected").is_by_lease = true;
+    };
+    assert_eq!(told(by_lease), None);
+    assert_eq!(told(|facts| facts.is_reached = false), Some("unreachable"));
+    assert_eq!(told(|facts| facts.status = Status::Joining), Some("joining"));
+    assert_eq!(told(|facts| (facts.status, facts.is_reached) = (Status::Joining, false)), Some("joining"));
+    let leaving = |facts: &mut Facts| (facts.status, facts.member("a").status) = (Status::Leaving, Status::Leaving);
+    assert_eq!(told(leaving), Some("leaving"));
+    assert_eq!(told(|facts| facts.stop = Some(Stop::Cancelled)), Some("stopped"));
+    assert_eq!(told(|facts| facts.failure = Some(Failure::new("driver", String::new()))), Some("stopped"));
+    assert_eq!(told(|facts| facts.failure = Some(Failure::new("journal", String::new()))), None);
 }
 
 #[test]
