@@ -33,6 +33,8 @@ use crate::core::election::{Electorate, Lineage, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, JoinReport, NodeId, OtherElectorate, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
+#[cfg(feature = "metrics")]
+use crate::lease::LeaseName;
 use crate::store::WriterHealth;
 use crate::transport::links::LinkCounters;
 use crate::transport::udp::SocketCounters;
@@ -197,6 +199,26 @@ impl Shared {
     /// Publishes the leadership, also to led work.
     pub(super) fn publish_leadership(&self, told: core::Leadership) {
         self.publisher.publish(Leadership::new(told, self.clock));
+    }
+
+    /// Returns the leaderships that this node knows nobody to have: the cluster's is the lease `default`, however it is led.
+    #[cfg(feature = "metrics")]
+    pub(super) fn vacant(&self) -> Vec<LeaseName> {
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        if let Some(leases) = self.leases() {
+            return leases.vacant();
+        }
+        let is_vacant = self.publisher.watch().get().leader.is_none();
+        is_vacant.then(LeaseName::default).into_iter().collect()
+    }
+
+    /// Returns true if the database that keeps the leases does not carry out what this node asks of it.
+    #[cfg(feature = "metrics")]
+    pub(super) fn is_database_away(&self) -> bool {
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        return self.leases().is_some_and(|leases| leases.is_database_away());
+        #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+        false
     }
 
     /// Notes that no other member was there when this node became Up, or that one was. Before its status is published.

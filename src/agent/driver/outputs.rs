@@ -231,9 +231,9 @@ impl Driver {
         {
             let Parts { shared, sealing, clock, .. } = &self.parts;
             // A node that is not a member yet knows of no leader.
-            let is_led = || !core.is_up() || shared.publisher.watch().get().leader.is_some();
+            let vacant = || if core.is_up() { shared.vacant() } else { Vec::new() };
             let tally = || Tally::new(core.counters(), sealing.refused(), shared.socket.overflows());
-            shared.recent.note(clock.now(), is_led, tally);
+            shared.recent.note(clock.now(), vacant, tally);
         }
         if core.electorate() != self.electorate.as_deref() {
             self.electorate = core.electorate().cloned().map(Arc::new);

@@ -36,6 +36,8 @@ pub(crate) struct Counted {
     /// Rounds that the database carried out, and those it did not.
     pub(crate) rounds: u64,
     pub(crate) failed_rounds: u64,
+    /// Rounds that it has not carried out since the last one that it did.
+    pub(crate) failing: u64,
     pub(crate) swept: u64,
 }
 
@@ -43,8 +45,8 @@ impl Counted {
     /// A round came to its end after so long.
     pub(crate) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
         match answer {
-            Ok(_) => self.rounds += 1,
-            Err(_) => self.failed_rounds += 1,
+            Ok(_) => (self.rounds, self.failing) = (self.rounds + 1, 0),
+            Err(_) => (self.failed_rounds, self.failing) = (self.failed_rounds + 1, self.failing + 1),
         }
         for (at, step) in round.steps.iter().enumerate() {
             let outcome = answer.ok().and_then(|answer| answer.steps.get(at)).map(|seen| seen.outcome);
@@ -107,6 +109,6 @@ mod tests {
             leaders_elected: 1,
         };
         assert_eq!(counted.leases[&LeaseName::default()], expected);
-        assert_eq!((counted.rounds, counted.failed_rounds), (6, 2));
+        assert_eq!((counted.rounds, counted.failed_rounds, counted.failing), (6, 2, 0));
     }
 }

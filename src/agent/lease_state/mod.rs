@@ -218,6 +218,13 @@ impl Leases {
         held.chain(&self.configured).cloned().collect()
     }
 
+    /// Returns those of them that nobody holds, sorted.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn vacant(&self) -> Vec<LeaseName> {
+        let is_vacant = |lease: &LeaseName| self.publisher(lease).is_some_and(|it| it.watch().get().leader.is_none());
+        self.wanted().into_iter().filter(is_vacant).collect()
+    }
+
     /// Returns true if a lease is to be contended for.
     pub(crate) fn is_wanted(&self, lease: &LeaseName) -> bool {
         self.configured.contains(lease) || self.lock().get(lease).is_some_and(|entry| entry.holds > 0)
@@ -246,6 +253,12 @@ impl Leases {
         }
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).leases.remove(lease);
         true
+    }
+
+    /// Returns true if the database did not carry out the last two rounds: one may be lost on the way.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_database_away(&self) -> bool {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).failing > 1
     }
 
     /// Returns the figures of each lease.

@@ -10,6 +10,7 @@ use super::{Reason, Verdict, judge};
 use crate::agent::{Agent, Failure, Inner, Stop};
 use crate::config::LeadershipMode;
 use crate::core::{DetectionMethod, LeadershipState, NodeId, OtherElectorate, Status};
+use crate::lease::LeaseName;
 
 /// All that is judged.
 #[derive(Debug, Clone)]
@@ -42,6 +43,11 @@ pub(crate) struct Facts {
     pub(super) settling: Duration,
     /// `None` where leaders are not elected.
     pub(super) leadership: Option<Led>,
+    /// Further leases that this node contends for and nobody holds, sorted, and for how long.
+    pub(super) vacant_leases: Vec<(LeaseName, Duration)>,
+    pub(super) lease_duration: Duration,
+    /// True if the database does not carry out what this node asks of it.
+    pub(super) is_database_away: bool,
     /// The voters, sorted by name.
     pub(super) voters: Vec<Voter>,
     /// The number of voters that may yet fail, where that is known.
@@ -77,7 +83,6 @@ pub(super) struct Led {
     pub(super) remaining: Option<Duration>,
     /// The time for which nobody has led.
     pub(super) vacant_for: Duration,
-    pub(super) lease: Duration,
 }
 
 /// One voter, and what is known of its vote.
@@ -172,6 +177,10 @@ impl Agent {
         let electorate = figures.electorate.as_deref().filter(|_| mode == LeadershipMode::Quorum);
         let leadership = self.leadership().get();
         let is_led = leadership.leader.is_some();
+        // Of leases only those that are contended for here are to be held by somebody.
+        let (vacant, default) = (shared.vacant(), LeaseName::default());
+        let is_to_be_led = is_led || mode == LeadershipMode::Quorum || vacant.contains(&default);
+        let further = vacant.into_iter().filter(|lease| *lease != default);
         let mut unreachable = figures.unreachable.to_vec();
         unreachable.sort_unstable();
         let recent = shared.recent.at(now);
@@ -193,15 +202,17 @@ impl Agent {
             differing_count: others().map(|group| group.count).sum(),
             differs_for: agreement.differs_for,
             settling: config.settings.suspect_timeout.max(Duration::from_secs(10)),
-            leadership: (mode != LeadershipMode::None).then(|| Led {
+            leadership: (mode != LeadershipMode::None && is_to_be_led).then(|| Led {
                 is_by_lease: mode != LeadershipMode::Quorum,
                 state: leadership.state,
                 leader: leadership.leader,
                 term: leadership.term,
                 remaining: leadership.valid_until.map(|until| until.remaining()),
-                vacant_for: if is_led { Duration::ZERO } else { recent.vacant_for },
-                lease: config.leadership.timing.lease_duration,
+                vacant_for: if is_led { Duration::ZERO } else { recent.vacant_for(&default) },
             }),
+            vacant_leases: further.map(|lease| (lease.clone(), recent.vacant_for(&lease))).collect(),
+            lease_duration: config.leadership.timing.lease_duration,
+            is_database_away: shared.is_database_away(),
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
             tolerance: standings.and_then(|standings| standings.failure_tolerance(now)),
             other: figures.other_electorate,

@@ -17,7 +17,9 @@
 //! | `member_draining` | well | members that get no new work |
 //! | `views_differ` | unsettled, degraded once one has differed for long | members hold another view |
 //! | `leader_down` | degraded | who leads is down, and its lease goes on |
-//! | `no_leader`, `no_majority`, `no_voters`, `database_away` | unsettled, broken after a lease | nobody leads: why |
+//! | `no_leader`, `no_majority`, `no_voters` | unsettled, broken after a lease | nobody leads: why |
+//! | `database_away` | degraded; while nobody leads as these | this node cannot use the database of the leases |
+//! | `lease_vacant` | unsettled, broken after a lease | nobody holds a further lease that this node contends for |
 //! | `voters_drain`, `voters_lost_data` | broken | nobody leads, and no election will end that |
 //! | `no_voter_to_spare` | degraded | if one more voter fails, nobody leads |
 //! | `vote_lost` | degraded | this node's vote does not count |
@@ -133,7 +135,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Returns names as one phrase: up to three, or two and how many more there are; of long names the first one alone.
-fn names(names: &[NodeId]) -> String {
+fn names<T: fmt::Display>(names: &[T]) -> String {
     let phrase = match names {
         [] => return String::new(),
         [one] => return one.to_string(),
@@ -162,6 +164,7 @@ pub(crate) fn judge(facts: Facts) -> Verdict {
         members(&facts, &mut reasons);
         views(&facts, &mut reasons);
         leadership(&facts, &mut reasons);
+        leases(&facts, &mut reasons);
     }
     packets::judge(&facts, &mut reasons);
     reasons.extend(facts.outside);
@@ -314,9 +317,31 @@ fn leadership(facts: &Facts, reasons: &mut Vec<Reason>) {
     other_electorate(facts, led, reasons);
 }
 
+/// A thing to try where the database of the leases cannot be used.
+const ASK_DATABASE: &str = "`headcount leader --nodes` says what the database answers";
+
+/// Judges further leases, and how the database of all of them is reached.
+fn leases(facts: &Facts, reasons: &mut Vec<Reason>) {
+    if facts.is_database_away && reasons.iter().all(|reason| reason.code != "database_away") {
+        let text = format!("{} cannot use the database, and can lead by no lease", facts.me);
+        reasons.push(Reason::new("database_away", State::Degraded, text).hint(ASK_DATABASE));
+    }
+    let Some(longest) = facts.vacant_leases.iter().map(|(_, vacant_for)| *vacant_for).max() else { return };
+    let leases: Vec<_> = facts.vacant_leases.iter().map(|(lease, _)| lease).collect();
+    let what = if leases.len() == 1 { "the lease" } else { "the leases" };
+    let text = format!("nobody holds {what} {}", names(&leases));
+    let hint = format!("`headcount leader --lease {} --nodes` shows who contends for it", leases[0]);
+    reasons.push(Reason::new("lease_vacant", vacant(facts, longest), text).hint(hint));
+}
+
+/// Returns the state of a leadership that nobody has had for this long.
+fn vacant(facts: &Facts, vacant_for: Duration) -> State {
+    if vacant_for > facts.lease_duration { State::Broken } else { State::Unsettled }
+}
+
 /// Returns why nobody leads.
 fn nobody_leads(facts: &Facts, led: &facts::Led) -> Reason {
-    let state = if led.vacant_for > led.lease { State::Broken } else { State::Unsettled };
+    let state = vacant(facts, led.vacant_for);
     let lost = facts.lost_majority();
     if !lost.is_empty() {
         let text = format!(
@@ -337,8 +362,7 @@ fn nobody_leads(facts: &Facts, led: &facts::Led) -> Reason {
     }
     if led.is_by_lease {
         return if led.state == LeadershipState::Unavailable {
-            let text = "nobody leads: the database cannot be used";
-            Reason::new("database_away", state, text).hint("`headcount leader --nodes` says what the database answers")
+            Reason::new("database_away", state, "nobody leads: the database cannot be used").hint(ASK_DATABASE)
         } else {
             let text = "nobody leads: nobody holds the lease";
             Reason::new("no_leader", state, text).hint("`headcount leader --nodes` shows who contends for it")

@@ -2,13 +2,14 @@
 //!
 //! Invariant: it is written by the driver, at most once in [`INTERVAL`], and has a bound.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::Reason;
 use crate::core::{Counters, DropReason, Time};
+use crate::lease::LeaseName;
 use crate::seal::SealError;
 
 /// The time between two notes.
@@ -46,7 +47,15 @@ pub(crate) struct Recent {
 struct Notes {
     noted: Option<Time>,
     tallies: VecDeque<(Time, Tally)>,
-    vacant_since: Option<Time>,
+    /// The leaderships that nobody has, each since when.
+    vacant: BTreeMap<LeaseName, Time>,
+}
+
+impl Past {
+    /// Returns the time for which nobody has had this leadership.
+    pub(super) fn vacant_for(&self, lease: &LeaseName) -> Duration {
+        self.vacant.get(lease).map_or(Duration::ZERO, |since| self.now.since(*since))
+    }
 }
 
 /// The recent past as of one moment.
@@ -54,7 +63,8 @@ struct Notes {
 pub(super) struct Past {
     /// The counts of a minute ago; none, if the agent is younger.
     pub(super) before: Tally,
-    pub(super) vacant_for: Duration,
+    vacant: BTreeMap<LeaseName, Time>,
+    now: Time,
 }
 
 impl Recent {
@@ -62,14 +72,15 @@ impl Recent {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how things are, if that is due: whether somebody leads, and counts.
-    pub(crate) fn note(&self, now: Time, is_led: impl FnOnce() -> bool, tally: impl FnOnce() -> Tally) {
+    /// Notes how things are, if that is due: the leaderships that nobody has, and counts.
+    pub(crate) fn note(&self, now: Time, vacant: impl FnOnce() -> Vec<LeaseName>, tally: impl FnOnce() -> Tally) {
         let mut notes = self.notes();
         if notes.noted.is_some_and(|noted| now.since(noted) < INTERVAL) {
             return;
         }
         notes.noted = Some(now);
-        notes.vacant_since = if is_led() { None } else { notes.vacant_since.or(Some(now)) };
+        let since = |notes: &Notes, lease: &LeaseName| notes.vacant.get(lease).copied().unwrap_or(now);
+        notes.vacant = vacant().into_iter().map(|lease| (lease.clone(), since(&notes, &lease))).collect();
         if notes.tallies.back().is_none_or(|(at, _)| now.since(*at) >= TALLY_INTERVAL) {
             // The newest of those that are old enough is kept: counts are compared with it.
             while notes.tallies.get(1).is_some_and(|(at, _)| now.since(*at) >= WINDOW) {
@@ -82,10 +93,7 @@ impl Recent {
     pub(super) fn at(&self, now: Time) -> Past {
         let notes = self.notes();
         let old = notes.tallies.iter().rev().find(|(at, _)| now.since(*at) >= WINDOW);
-        Past {
-            before: old.map(|(_, tally)| tally.clone()).unwrap_or_default(),
-            vacant_for: notes.vacant_since.map_or(Duration::ZERO, |since| now.since(since)),
-        }
+        Past { before: old.map(|(_, tally)| tally.clone()).unwrap_or_default(), vacant: notes.vacant.clone(), now }
     }
 
     #[cfg(feature = "agent")]

@@ -9,12 +9,17 @@ use super::*;
 use crate::agent::{Agent, Failure, Stop};
 use crate::config::Config;
 use crate::core::election::{Lineage, Term};
-use crate::core::{Counters, DetectionMethod, LeaveReason, OtherElectorate, Time};
+use crate::core::{Counters, DetectionMethod, LeaveReason, OtherElectorate, Profile, Time};
+use crate::lease::LeaseName;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn name(text: &str) -> NodeId {
     NodeId::new(text).expect("a name")
+}
+
+fn lease(text: &str, seconds: u64) -> (LeaseName, Duration) {
+    (LeaseName::new(text).expect("a name"), Duration::from_secs(seconds))
 }
 
 /// Returns the facts of a, which is well among a, b, c, d and e; a, b and c vote, and b leads.
@@ -45,8 +50,10 @@ fn well() -> Facts {
             term: 3,
             remaining: Some(2 * SECOND),
             vacant_for: Duration::ZERO,
-            lease: 5 * SECOND,
         }),
+        vacant_leases: Vec::new(),
+        lease_duration: 5 * SECOND,
+        is_database_away: false,
         voters: ["a", "b", "c"].map(voter).to_vec(),
         tolerance: None,
         other: None,
@@ -168,6 +175,9 @@ const CASES: &[Case] = {
             facts.leadership.as_mut().expect("elected").is_by_lease = true;
             facts.voters.clear();
         }, "database_away", Broken, "the database cannot be used", "`headcount leader --nodes`"),
+        (|facts| facts.is_database_away = true, "database_away", Degraded, "a cannot use the database", "`headcount leader --nodes`"),
+        (|facts| facts.vacant_leases = vec![lease("billing", 5)], "lease_vacant", Unsettled, "nobody holds the lease billing", "`headcount leader --lease billing --nodes`"),
+        (|facts| facts.vacant_leases = vec![lease("billing", 5), lease("mail", 6)], "lease_vacant", Broken, "the leases billing and mail", "shows who contends"),
         (|facts| {
             facts.vacant(6 * SECOND, Vacant);
             facts.voters.clear();
@@ -386,16 +396,24 @@ fn packets_are_those_of_the_last_minute() {
     let lately = |second, packets| Lately::since(&tally(packets), &recent.at(at(second)).before);
     assert_eq!(lately(0, 7).received, 7, "of an agent that is younger all");
     for second in 0..200 {
-        recent.note(at(second), || second > 30, || tally(if second < 100 { second } else { 100 }));
+        recent.note(
+            at(second),
+            || vec![LeaseName::default(); usize::from(second <= 30)],
+            || tally(if second < 100 { second } else { 100 }),
+        );
     }
     let told = lately(199, 100);
     assert_eq!((told.received, told.dropped), (0, Vec::new()), "what is over is no trouble");
     let told = lately(199, 103);
     assert_eq!((told.overflows, told.dropped), (3, vec![("sealed_unknown_key", 3)]));
     let past = recent.at(at(199));
-    assert_eq!(past.vacant_for, Duration::ZERO);
-    recent.note(at(200), || false, Tally::default);
-    assert_eq!(recent.at(at(207)).vacant_for, Duration::from_secs(7));
+    let (default, other) = (LeaseName::default(), lease("billing", 0).0);
+    assert_eq!(past.vacant_for(&default), Duration::ZERO);
+    for (second, vacant) in [(200, vec![default.clone()]), (203, vec![default.clone(), other.clone()])] {
+        recent.note(at(second), || vacant, Tally::default);
+    }
+    let past = recent.at(at(207));
+    assert_eq!([&default, &other].map(|lease| past.vacant_for(lease).as_secs()), [7, 4]);
     assert!(format!("{recent:?}").len() < 20_000, "few tallies are kept");
 }
 
