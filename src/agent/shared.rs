@@ -164,6 +164,18 @@ impl Shared {
         self.leases.get()
     }
 
+    /// Returns true if leadership comes from a database.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(clippy::unused_self, reason = "there is none")
+    )]
+    pub(super) fn has_leases(&self) -> bool {
+        #[cfg(any(feature = "sqlite", feature = "postgres"))]
+        return self.leases().is_some();
+        #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+        false
+    }
+
     /// Ends all claims to lead: none is renewed any more.
     pub(super) fn close_publishers(&self) {
         self.publisher.close();

@@ -84,7 +84,12 @@ impl Driver {
         {
             self.parts.links.close(oldest);
         }
-        match call.broadcast(self.parts.sealing.cluster(), &self.parts.shared.me) {
+        let shared = &self.parts.shared;
+        if !shared.has_leases() {
+            let refusal = DirectAnswer::refused(format!("{} has no table of leases, and takes no calls", shared.me));
+            return self.parts.links.send(link, refusal.frame());
+        }
+        match call.broadcast(self.parts.sealing.cluster(), &shared.me) {
             Ok(direct) => self.ask_for(Caller::Agent(link), |ticket| Command::Deliver { ticket, direct }),
             Err(refusal) => self.parts.links.send(link, refusal.frame()),
         }

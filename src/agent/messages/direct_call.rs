@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Both are frames of an accepted connection, sealed where frames of links are. The caller need not be in the view of the node
-//! that it calls: whoever could send it packets may call it, and is believed as a member is that relays a broadcast.
+//! that it calls: whoever could send it packets may call it, and is believed as a member is that relays a broadcast. Nodes without a
+//! table of leases take none.
 //!
 //! Must not know: connections, and whom to call.
 

@@ -38,6 +38,8 @@ const _: () = assert!(ORIGIN_MEMORY.as_secs() >= BROADCAST_LIFE.as_secs() + MAX_
 /// The greatest number of origins whose windows are kept, half a kibibyte each. Others are not accepted until one of
 /// these was silent for as long.
 pub const MAX_ORIGINS: usize = 1_024;
+/// The greatest number of them whose origin is in no view here, as of calls: so many that call leave room for members.
+pub const MAX_UNKNOWN_ORIGINS: usize = MAX_ORIGINS / 2;
 /// The greatest number of broadcasts that are kept to be given to members that lack them.
 pub const MAX_KEPT_MESSAGES: usize = 8_192;
 /// The greatest size of the payloads of those that began elsewhere, in bytes; the oldest are dropped first.

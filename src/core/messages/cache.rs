@@ -3,7 +3,8 @@
 //! Invariants:
 //! - An origin's window is forgotten only when nothing new came of it for [`ORIGIN_MEMORY`]: whatever it has seen is
 //!   too old by then.
-//! - At most [`MAX_ORIGINS`] windows; a further origin is not heard until one is forgotten.
+//! - At most [`MAX_ORIGINS`] windows, [`MAX_UNKNOWN_ORIGINS`] of them of origins that are no members; a further origin is not
+//!   heard until one is forgotten.
 //! - Kept broadcasts are bounded in number and bytes; the oldest give way, and are not repaired any more. A program
 //!   that broadcasts faster than members can fetch is told to wait instead.
 //!
@@ -16,7 +17,7 @@ use super::Numbers;
 use crate::envelope::{MessageId, Payload, Topic};
 use crate::limits::{
     BROADCAST_LIFE, FETCH_TIME, MAX_FLOODED_PAYLOAD, MAX_KEPT_BYTES, MAX_KEPT_MESSAGES, MAX_KEPT_OWN_BYTES,
-    MAX_NUMBERS_AHEAD, MAX_ORIGINS, ORIGIN_MEMORY,
+    MAX_NUMBERS_AHEAD, MAX_ORIGINS, MAX_UNKNOWN_ORIGINS, ORIGIN_MEMORY,
 };
 use crate::member::Run;
 use crate::time::Time;
@@ -148,6 +149,18 @@ impl Cache {
             self.forget_origins(now);
         }
         self.origins.len() < MAX_ORIGINS
+    }
+
+    /// Returns true if this origin, which is no member, has a place in the table, or can get one.
+    pub(super) fn make_room_for_unknown(&mut self, run: Run, now: Time, is_known: impl Fn(Run) -> bool) -> bool {
+        let is_full = |cache: &Self| cache.origins.keys().filter(|run| !is_known(**run)).count() >= MAX_UNKNOWN_ORIGINS;
+        if !self.origins.contains_key(&run) && is_full(self) {
+            self.forget_origins(now);
+            if is_full(self) {
+                return false;
+            }
+        }
+        self.make_room_for(run, now)
     }
 
     fn stocks(&self) -> impl Iterator<Item = &Stock> {

@@ -65,7 +65,12 @@ impl Messages {
             drop_copy(out.cx, DropReason::Outdated);
             return Ok(false);
         }
-        if !self.cache.make_room_for(id.run, now) {
+        let is_known = |run| run == out.cx.run || out.view.slot_of_run(run).is_some();
+        let has_room = match known {
+            Some(_) => self.cache.make_room_for(id.run, now),
+            None => self.cache.make_room_for_unknown(id.run, now, is_known),
+        };
+        if !has_room {
             drop_copy(out.cx, DropReason::TableFull);
             return Err(CommandError::Busy);
         }

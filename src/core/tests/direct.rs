@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::net::{Net, id, ms};
-use headcount_core::limits::{BROADCAST_LIFE, MAX_ORIGINS, ORIGIN_MEMORY};
+use headcount_core::limits::{BROADCAST_LIFE, MAX_UNKNOWN_ORIGINS, ORIGIN_MEMORY};
 use headcount_core::{
     Command, CommandError, DropReason, MessageId, NodeId, OutOfBandBroadcast, Payload, Profile, Reply, Run, Status,
     Topic,
@@ -171,15 +171,18 @@ fn who_looks_for_its_cluster_in_vain_hears_calls_and_who_leaves_does_not() {
 }
 
 #[test]
-fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of() {
-    let mut net = Net::cluster(Profile::Local, 1);
-    for origin in 0..MAX_ORIGINS as u64 {
+fn a_full_memory_refuses_and_forgets_only_what_no_copy_is_left_of_and_has_room_for_members() {
+    let mut net = Net::cluster(Profile::Local, 2);
+    for origin in 0..MAX_UNKNOWN_ORIGINS as u64 {
         assert_eq!(bring_number(&mut net, 0, Run(0x10_0000 + origin), 1), NEW);
     }
     let before = net.nodes[0].messages.len();
     assert_eq!(bring_number(&mut net, 0, Run(1), 1), Reply::Refused(CommandError::Busy));
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), 1);
     assert_eq!(net.nodes[0].messages.len(), before, "nothing was delivered that would not be recognised again");
+    let member = net.nodes[1].core.me().run;
+    assert_eq!(bring_number(&mut net, 0, member, 1), NEW);
+    assert_eq!(bring_number(&mut net, 0, Run(0x10_0000), 2), NEW, "it has its place");
     net.run(ORIGIN_MEMORY - ms(10));
     assert_eq!(bring_number(&mut net, 0, Run(0x10_0000), 1), KNOWN, "still");
     net.run(ms(20));

@@ -168,7 +168,7 @@ impl Dispatcher {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests_called;
 
 #[cfg(test)]

@@ -18,9 +18,18 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }
 
-/// Starts an agent whose packets are sealed.
-async fn agent() -> (Agent, Inbox) {
-    let config = Config::new("a").expect("a name").with_keys([key(1)]).with_bind(([127, 0, 0, 1], 0).into());
+/// Starts an agent whose packets are sealed, and that contends for leases in a file.
+async fn agent() -> (Agent, Inbox, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (agent, inbox) = start(config().with_lease(&format!("sqlite://{}/a.db", directory.path().display()))).await;
+    (agent, inbox, directory)
+}
+
+fn config() -> Config {
+    Config::new("a").expect("a name").with_keys([key(1)]).with_bind(([127, 0, 0, 1], 0).into())
+}
+
+async fn start(config: Config) -> (Agent, Inbox) {
     let agent = Agent::start(config).await.expect("it starts");
     in_time(agent.wait_until_up()).await.expect("up");
     let inbox = agent.listen([]).expect("a listener");
@@ -63,7 +72,7 @@ const fn taken(is_new: bool) -> DirectAnswer {
 
 #[tokio::test]
 async fn what_a_call_brings_is_heard_once() {
-    let (agent, mut inbox) = agent().await;
+    let (agent, mut inbox, _directory) = agent().await;
     let mut exchange = connect(&agent).await;
     for (number, bytes) in [(1, 1), (2, 65_536)] {
         assert_eq!(ask(&mut exchange, &call(number, bytes)).await, taken(true));
@@ -81,7 +90,7 @@ async fn what_a_call_brings_is_heard_once() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_call_is_said_and_nothing_is_heard() {
-    let (agent, mut inbox) = agent().await;
+    let (agent, mut inbox, _directory) = agent().await;
     let mut exchange = connect(&agent).await;
     let (right, name) = (call(1, 1), NodeId::new("b").expect("a name"));
     for (wrong, about) in [
@@ -113,8 +122,18 @@ async fn what_is_wrong_with_a_call_is_said_and_nothing_is_heard() {
 }
 
 #[tokio::test]
+async fn a_node_without_leases_takes_no_calls() {
+    let (agent, mut inbox) = start(config()).await;
+    match ask(&mut connect(&agent).await, &call(1, 1)).await {
+        DirectAnswer::Refused { is_passing: false, why } if why.contains("no table of leases") => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(inbox.try_recv().expect("none is missed").is_none());
+}
+
+#[tokio::test]
 async fn of_many_that_call_those_that_did_so_last_keep_their_connections() {
-    let (agent, _inbox) = agent().await;
+    let (agent, _inbox, _directory) = agent().await;
     let mut exchanges = Vec::new();
     for number in 1..=64 {
         let mut exchange = connect(&agent).await;
