@@ -12,7 +12,7 @@ use super::Driver;
 use crate::agent::messages::{DirectAnswer, DirectCall};
 use crate::agent::request::Request;
 use crate::core::limits::MAX_PENDING_COMMANDS;
-use crate::core::{Command, CommandError, Input, LinkId, Reply, Ticket};
+use crate::core::{Command, CommandError, Input, LinkEvent, LinkId, Reply, Ticket};
 
 /// Whoever waits for an answer.
 #[derive(Debug)]
@@ -77,12 +77,12 @@ impl Driver {
     /// Takes a broadcast that another agent brings; `None`: a call that cannot be read, after which the connection is of no use.
     pub(super) fn called(&mut self, link: LinkId, call: Option<DirectCall>) {
         self.calling.retain(|calling| *calling != link);
-        let Some(call) = call else { return self.parts.links.close(link) };
+        let Some(call) = call else { return self.hang_up(link) };
         self.calling.push_back(link);
         if self.calling.len() > self.parts.links.share()
             && let Some(oldest) = self.calling.pop_front()
         {
-            self.parts.links.close(oldest);
+            self.hang_up(oldest);
         }
         let shared = &self.parts.shared;
         if !shared.has_leases() {
@@ -93,6 +93,12 @@ impl Driver {
             Ok(direct) => self.ask_for(Caller::Agent(link), |ticket| Command::Deliver { ticket, direct }),
             Err(refusal) => self.parts.links.send(link, refusal.frame()),
         }
+    }
+
+    /// Closes the connection of a caller. The core may know it, since whoever calls may have sent other frames before.
+    fn hang_up(&mut self, link: LinkId) {
+        self.parts.links.close(link);
+        self.feed(Input::Link { link, event: LinkEvent::Closed });
     }
 
     fn ask_with_ticket(&mut self, answer: oneshot::Sender<Reply>, command: impl FnOnce(Ticket) -> Command) {
