@@ -1,6 +1,7 @@
-// Protocol health, from `/metrics`: suspicions, timing, traffic, losses; and whether anything grows that should not.
+// Protocol health, from `/metrics`: suspicions, timing, traffic, losses.
 //
-// Invariant: a metric that an agent does not have is left out, so that the page fits older and newer agents.
+// Invariants: a metric that an agent does not have is left out, so that the page fits older and newer agents. Whether a figure is
+// bad the agent's verdict says: a row names the reasons that it belongs to.
 
 import { $, el, fill, mark, onFrame, shape, write } from "./dom.js";
 import { NONE, bytes, count, plain, some, span } from "./format.js";
@@ -70,18 +71,18 @@ function quantile(name, share) {
   return all ? rows.find(([, below]) => below >= share * all)[0] : null;
 }
 
-/** Makes the row of a counter; `isBad` if it should not grow. */
-function counter(name, label, isBad = false) {
+/** Makes the row of a counter, with the reasons of a verdict that it belongs to. */
+function counter(name, label, ...codes) {
   const key = `${name}_total`;
   if (value(key) === undefined) return null;
   const grown = growth(key);
-  return { label, value: count(value(key)), note: grown ? `+${count(grown)} lately` : "", level: isBad && grown ? "suspect" : "" };
+  return { label, value: count(value(key)), note: grown ? `+${count(grown)} lately` : "", codes };
 }
 
-function gauge(name, label, isBad) {
+function gauge(name, label, ...codes) {
   const now = value(name);
   if (now === undefined) return null;
-  return { label, value: count(now), note: "", level: isBad && now > 0 ? "suspect" : "" };
+  return { label, value: count(now), note: "", codes };
 }
 
 function bound(seconds) {
@@ -97,16 +98,15 @@ function perSecond(name, unit = (amount) => count(Math.round(amount * 10) / 10))
 function timing() {
   const trips = store.roundTrips();
   const at = (share) => trips[Math.min(trips.length - 1, Math.floor(share * trips.length))];
-  const heartbeat = store.facts.info?.timing?.heartbeat_interval_ms ?? Infinity;
   const late = quantile("tick_lateness_seconds", 0.99);
   const rows = [
     { label: "Round trip, median", value: trips.length ? span(at(0.5)) : NONE, note: trips.length ? `of ${some(trips.length, "peer")}` : "" },
-    { label: "Round trip, p99", value: trips.length ? span(at(0.99)) : NONE, note: trips.length ? `max ${span(trips.at(-1))}` : "", level: trips.length && at(0.99) > 100 ? "suspect" : "" },
+    { label: "Round trip, p99", value: trips.length ? span(at(0.99)) : NONE, note: trips.length ? `max ${span(trips.at(-1))}` : "" },
   ];
   if (value("tick_lateness_seconds_count") !== undefined) {
-    rows.push({ label: "Timers late, p99", value: bound(late), note: `max ${span((value("tick_lateness_max_seconds") ?? 0) * 1000)}`, level: late !== null && late * 1000 >= heartbeat / 2 ? "suspect" : "" });
+    rows.push({ label: "Timers late, p99", value: bound(late), note: `max ${span((value("tick_lateness_max_seconds") ?? 0) * 1000)}`, codes: ["observation_doubted"] });
   }
-  rows.push(counter("pauses", "Times it stood still", true));
+  rows.push(counter("pauses", "Times it stood still"));
   return rows;
 }
 
@@ -114,10 +114,10 @@ function suspicions() {
   return [
     counter("suspicions_raised", "Raised by this node"),
     counter("suspicions_refuted", "Refuted, of anybody"),
-    counter("suspicions_confirmed", "Ended as down", true),
-    counter("crashes_detected", "Crashes first seen here", true),
-    counter("refutations", "Of itself, refuted", true),
-    gauge("health_score", "Doubt about itself, 0 to 7", true),
+    counter("suspicions_confirmed", "Ended as down"),
+    counter("crashes_detected", "Crashes first seen here"),
+    counter("refutations", "Of itself, refuted"),
+    gauge("health_score", "Doubt about itself, 0 to 7", "observation_doubted"),
   ];
 }
 
@@ -126,33 +126,29 @@ function traffic() {
     { label: "Packets in", value: perSecond("packets_received_total"), note: perSecond("received_bytes_total", bytes) },
     { label: "Packets out", value: perSecond("packets_sent_total"), note: perSecond("sent_bytes_total", bytes) },
     gauge("links", "TCP links"),
-    gauge("links_degraded", "Members only others hear", true),
+    gauge("links_degraded", "Members only others hear", "links_degraded"),
     counter("syncs", "Repairs of views"),
   ];
 }
 
-// Drops that tell of something to mend; the others are late copies and echoes, which every network has.
-const ALARMING = new Set(["malformed", "unknown_version", "unknown_key", "other_cluster", "rate_limited", "table_full", "unread"]);
-
 function losses() {
   const reasons = [];
-  let [dropped, grown, alarming] = [0, 0, 0];
+  let [dropped, grown] = [0, 0];
   for (const [key, total] of latest()) {
     const reason = key.match(/^dropped_total\{reason="([^"]+)"\}$/)?.[1];
     if (!reason) continue;
     dropped += total;
     grown += growth(key);
-    if (ALARMING.has(reason)) alarming += growth(key);
     if (total) reasons.push([total, plain(reason)]);
   }
   reasons.sort((a, b) => b[0] - a[0]);
   return [
-    { label: "Dropped on arrival", value: count(dropped), note: grown ? `+${count(grown)} lately` : "", level: alarming ? "suspect" : "" },
+    { label: "Dropped on arrival", value: count(dropped), note: grown ? `+${count(grown)} lately` : "", codes: ["shut_out", "packets_unused"] },
     ...reasons.slice(0, 3).map(([total, reason]) => ({ label: `· ${reason}`, value: count(total), note: "" })),
-    counter("receive_buffer_overflows", "Receive buffer full", true),
-    counter("send_buffer_full", "Send buffer full", true),
-    counter("socket_errors", "Socket errors", true),
-    counter("log_lines_lost", "Log lines lost", true),
+    counter("receive_buffer_overflows", "Receive buffer full", "packets_lost"),
+    counter("send_buffer_full", "Send buffer full"),
+    counter("socket_errors", "Socket errors"),
+    counter("log_lines_lost", "Log lines lost", "log_lines_lost"),
   ];
 }
 
@@ -174,6 +170,12 @@ function render() {
   write($("health-note"), attention ? `${some(attention, "figure")} to look at; ${lately}` : lately);
 }
 
+/** Returns the level of a row: that of the agent's reason which it belongs to, if there is one and it is no note. */
+function levelOf({ codes = [] }) {
+  const reason = store.reasonOf(...codes);
+  return reason && reason.state !== "well" ? store.LEVELS[reason.state] : undefined;
+}
+
 function renderGroup(group, rows) {
   const wanted = rows.map((row) => row.label);
   if ([...group.rows.keys()].join() !== wanted.join()) {
@@ -189,10 +191,11 @@ function renderGroup(group, rows) {
     const parts = group.rows.get(row.label);
     write(parts.number, row.value);
     write(parts.note, row.note);
-    if ((parts.node.dataset.level ?? "") !== (row.level ?? "")) {
-      mark(parts.node, "data-level", row.level || null);
-      fill(parts.sign, ...(row.level ? [shape(row.level), el("span", { class: "hidden-words" }, "look at this: ")] : []));
+    const level = levelOf(row) ?? "";
+    if ((parts.node.dataset.level ?? "") !== level) {
+      mark(parts.node, "data-level", level || null);
+      fill(parts.sign, ...(level ? [shape(level), el("span", { class: "hidden-words" }, "look at this: ")] : []));
     }
   }
-  return rows.filter((row) => row.level).length;
+  return rows.filter(levelOf).length;
 }

@@ -8,6 +8,12 @@ import { byName } from "./format.js";
 /** The number of events kept. */
 export const KEPT_EVENTS = 1_000;
 
+/** The levels of the states of the agent's verdict. */
+export const LEVELS = { well: "up", unsettled: "suspect", degraded: "suspect", broken: "down" };
+
+/** Returns the first reason of the agent's verdict with one of these codes. */
+export const reasonOf = (...codes) => facts.verdict?.reasons.find((reason) => codes.includes(reason.code));
+
 /** The statuses, worst first: the order of the list. */
 export const STATUSES = ["down", "suspect", "leaving", "joining", "up", "left"];
 const RANKS = new Map(STATUSES.map((status, rank) => [status, rank]));

@@ -6,16 +6,12 @@ import { $, el, mark, onFrame, show, write } from "./dom.js";
 import * as address from "./address.js";
 import { age, count, names, some, time } from "./format.js";
 import * as store from "./store.js";
+import { LEVELS, reasonOf } from "./store.js";
 
 const link = { isLive: false, isDenied: false, lostAt: 0, heardAt: 0 };
 
-// The levels of the agent's states.
-const LEVELS = { well: "up", unsettled: "suspect", degraded: "suspect", broken: "down" };
 // The reasons why nobody leads.
 const LEADERLESS = ["no_leader", "no_majority", "no_voters", "voters_drain", "voters_lost_data", "database_away"];
-
-/** Returns the first reason of the agent's verdict with one of these codes. */
-const reasonOf = (...codes) => store.facts.verdict?.reasons.find((reason) => codes.includes(reason.code));
 
 /** Draws the verdict in the next frame. */
 export const draw = onFrame(render);
@@ -151,15 +147,15 @@ function toleranceFact() {
   if (leader?.state === "disabled") return { value: "all but one", note: "no voters: members need no quorum" };
   if (!voters || !voters.majority) return { level: "unknown", value: "unknown", note: leader ? "the voters have not met yet" : "" };
   const here = voters.voters.filter((voter) => voter.status === "up" && voter.votes !== false).length;
-  const known = voters.failure_tolerance;
-  const left = known ?? here - voters.majority;
-  const of = `${here} of ${some(voters.voters.length, "voter")} up, ${voters.majority} needed`;
-  if (left < 0) return { level: "down", value: "exceeded", note: of };
-  const isKnown = known !== null && known !== undefined;
-  if (!isKnown && left > 0) return { value: `${here} of ${some(voters.voters.length, "voter")} up`, note: "the leader knows who of them votes: see its dashboard" };
-  const value = left === 0 ? "none" : some(left, "voter");
-  const note = isKnown ? `${of}; as the leader knows it` : `${of}; judged from here`;
-  return { level: left === 0 ? (voters.voters.length > 1 ? "suspect" : "plain") : "up", value, note };
+  const up = `${here} of ${some(voters.voters.length, "voter")} up`;
+  const note = `${up}, ${voters.majority} needed`;
+  const short = reasonOf("no_majority", "voters_lost_data");
+  if (short) return { level: LEVELS[short.state], value: "exceeded", note };
+  const last = reasonOf("no_voter_to_spare");
+  if (last) return { level: LEVELS[last.state], value: "none", note };
+  const known = voters.failure_tolerance ?? null;
+  if (known === null) return { value: up, note: "the leader knows who of them votes: see its dashboard" };
+  return { level: known ? "up" : "plain", value: known ? some(known, "voter") : "none", note: `${note}; as the leader knows it` };
 }
 
 /** Says whether peers share this view. */
@@ -180,7 +176,7 @@ function viewFact() {
   const status = mine ? store.shownStatus(mine) : info.status;
   const quiet = link.heardAt ? Date.now() - link.heardAt : 0;
   const fresh = link.isLive && store.facts.isPolled ? "asked every 2 s" : link.isLive ? (quiet < 5_000 ? "live" : `${age(quiet)} old`) : `${age(quiet)} old`;
-  const tasks = info.tasks === "ok" ? "" : `; ill: ${info.tasks}`;
-  const level = !link.isLive ? "unknown" : status !== "up" || tasks ? "suspect" : "plain";
-  return { level, value: info.node, note: `${fresh}; ${status}, running for ${age(info.uptime_ms + (Date.now() - (store.facts.infoAt ?? Date.now())))}${tasks}` };
+  const ill = reasonOf("joining", "unreachable", "task_died", "stopped");
+  const level = !link.isLive ? "unknown" : ill ? LEVELS[ill.state] : "plain";
+  return { level, value: info.node, note: `${fresh}; ${status}, running for ${age(info.uptime_ms + (Date.now() - (store.facts.infoAt ?? Date.now())))}` };
 }
