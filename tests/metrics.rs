@@ -192,18 +192,7 @@ fn alerts_that_call_somebody_out_of_bed_are_these() {
         }
     }
     let of = |severity| alerts.iter().filter(|(_, its)| *its == severity).map(|(name, _)| *name).collect::<Vec<_>>();
-    let pages = [
-        "Broken",
-        "MembersMissing",
-        "Partition",
-        "ViewsDiffer",
-        "FingerprintsDiffer",
-        "AllAgentsGone",
-        "NoLeader",
-        "TwoLeaders",
-        "NoLeaderOfLease",
-        "NoFailureTolerance",
-    ];
+    let pages = ["Broken", "MembersMissing", "FingerprintsDiffer", "AllAgentsGone", "TwoLeaders", "NoFailureTolerance"];
     assert_eq!(of("page"), pages);
     assert_eq!(of("warning").len(), alerts.len() - pages.len(), "{alerts:?}");
 }
