@@ -425,3 +425,49 @@ fn long_names_take_no_place_of_numbers_and_of_other_reasons() {
     let long = ["web-000.eu-central-1.example.com", "web-001.eu-central-1.example.com"];
     assert_eq!(told(&long), "web-000.eu-central-1.example.com and 1 more");
 }
+
+/// Waits until an agent's verdict has these codes, each with the members that it is about.
+async fn until(agent: &Agent, codes: &[(&str, &str)]) {
+    let told = || {
+        let reasons = agent.verdict().reasons.into_iter();
+        reasons.map(|reason| (reason.code, names(&reason.nodes))).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = codes.iter().map(|(code, nodes)| (*code, (*nodes).to_owned())).collect();
+    let deadline = tokio::time::Instant::now() + 60 * SECOND;
+    while told() != expected {
+        assert!(tokio::time::Instant::now() < deadline, "{codes:?}: {:?}", agent.verdict());
+        tokio::time::sleep(SECOND / 50).await;
+    }
+}
+
+#[tokio::test]
+async fn a_real_cluster_is_well_misses_a_voter_and_is_well_again() {
+    let data = tempfile::tempdir().expect("a directory");
+    let start = async |id: &str, seeds: &[&Agent]| {
+        let config =
+            Config::new(id).expect("a name").with_profile(Profile::Local).with_bind(([127, 0, 0, 1], 0).into());
+        let mut config = config.with_voters(["a", "b", "c"]).expect("names");
+        config.seeds = seeds.iter().map(|seed| seed.gossip_address().to_string()).collect();
+        config.data_dir = Some(data.path().join(id));
+        Agent::start(config).await.expect("it starts")
+    };
+    let a = start("a", &[]).await;
+    let (b, c) = (start("b", &[&a]).await, start("c", &[&a]).await);
+    for agent in [&a, &b, &c] {
+        until(agent, &[]).await;
+        assert_eq!(agent.verdict().not_ready, None);
+    }
+    c.shutdown();
+    c.stopped().await;
+    until(&c, &[("stopped", "")]).await;
+    assert_eq!(c.verdict().not_ready, Some("stopped"));
+    drop(c);
+    for agent in [&a, &b] {
+        until(agent, &[("member_down", "c"), ("no_voter_to_spare", "c")]).await;
+        assert_eq!((agent.verdict().state, agent.verdict().not_ready), (State::Degraded, None));
+    }
+    let c = start("c", &[&a]).await;
+    for agent in [&a, &b, &c] {
+        until(agent, &[]).await;
+    }
+}
