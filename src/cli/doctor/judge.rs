@@ -107,8 +107,10 @@ pub(super) fn keys(holders: &[KeyHolder], is_joining: bool) -> Vec<Finding> {
         ),
         all => same("keys", all, "finish the rotation: `headcount keys list`, `headcount keys use ID`"),
     });
-    let silent: Vec<String> =
-        holders.iter().filter(|holder| holder.mode.is_none()).map(|holder| plain(&holder.node)).collect();
+    // Who is down or joining is asked nothing.
+    let is_asked = |holder: &&KeyHolder| ["up", "suspect"].contains(&holder.status.as_str());
+    let silent = holders.iter().filter(is_asked).filter(|holder| holder.mode.is_none());
+    let silent: Vec<String> = silent.map(|holder| plain(&holder.node)).collect();
     if !silent.is_empty() {
         let they = if silent.len() == 1 { "it holds" } else { "they hold" };
         let found = format!("{} did not say which keys {they}", names(&silent));

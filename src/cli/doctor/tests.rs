@@ -174,6 +174,9 @@ fn keys_and_modes_that_differ_are_told() {
     let apart = judged(&[("a", Some("require"), &["11"]), ("b", Some("prefer"), &["22"]), ("c", None, &[])]);
     assert_eq!((level_of(&apart, "sealing"), level_of(&apart, "keys")), (Some(Level::Warn), Some(Level::Warn)));
     assert!(apart.iter().any(|finding| finding.found.starts_with("c did not say")), "{apart:?}");
+    let mut held = holders(&[("a", Some("require"), &["11"]), ("c", None, &[])]);
+    "down".clone_into(&mut held[1].status);
+    assert_eq!(judge::keys(&held, false).len(), 2, "nobody asks who is down");
 }
 
 #[test]
