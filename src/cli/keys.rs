@@ -56,11 +56,14 @@ fn generate(args: &GenerateArgs, out: &mut impl Write) -> Result<Exit, Failure> 
         return Ok(Exit::DONE);
     }
     created.map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::AlreadyExists => "it is not replaced: it may be the only copy of a key",
-            _ => "name a file in a directory that this user may write to",
+        let (raw, elsewhere) = (error.to_string(), "name a file in a directory that this user may write to");
+        let (why, hint) = match error.kind() {
+            ErrorKind::AlreadyExists => ("it is there", "it is not replaced: it may be the only copy of a key"),
+            ErrorKind::NotFound => ("its directory is not there", "make the directory, or name another file"),
+            ErrorKind::PermissionDenied => ("this user may not write there", elsewhere),
+            _ => (raw.as_str(), elsewhere),
         };
-        Failure::failed(format!("cannot create {}: {error}", path.display())).hint(hint)
+        Failure::failed(format!("cannot create {}: {why}", path.display())).hint(hint)
     })?;
     writeln!(out, "key {} is in {}: copy the file to every node, and to nobody else", key.id(), path.display())?;
     Ok(Exit::DONE)

@@ -349,4 +349,7 @@ fn a_new_key_is_its_owners_alone_is_not_shown_and_replaces_no_other() {
     let (code, _, errors) = run(&arguments);
     assert!(code == 1 && errors.contains("it may be the only copy of a key"), "{errors}");
     assert_eq!(std::fs::read_to_string(&path).expect("a key"), key);
+    let (code, _, errors) =
+        run(&["keys", "generate", directory.path().join("none/cluster.key").to_str().expect("text")]);
+    assert!(code == 1 && errors.contains("its directory is not there") && !errors.contains("os error"), "{errors}");
 }
