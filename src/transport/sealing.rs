@@ -102,6 +102,8 @@ struct Shared {
     /// The number of the last connection end.
     connections: AtomicU64,
     refused: [AtomicU64; SealError::COUNT],
+    /// The senders of the last ones.
+    refused_from: Mutex<[Option<SocketAddr>; SealError::COUNT]>,
     quiet: Mutex<[Quiet; SealError::COUNT]>,
     misdirected: Mutex<Tally>,
     /// The key that a packet was sealed with, last of those that this node lacks.
@@ -118,6 +120,7 @@ impl Sealing {
             policy: watch::Sender::new(Arc::new(policy)),
             connections: AtomicU64::new(0),
             refused: Default::default(),
+            refused_from: Mutex::default(),
             quiet: Mutex::default(),
             misdirected: Mutex::default(),
             lacks_key: watch::Sender::new(None),
@@ -154,6 +157,13 @@ impl Sealing {
     /// Returns the numbers of datagrams and frames refused, in the order of [`SealError::NAMES`].
     pub(crate) fn refused(&self) -> [u64; SealError::COUNT] {
         std::array::from_fn(|place| self.0.refused[place].load(Ordering::Relaxed))
+    }
+
+    /// Returns the senders of the last ones, each with the reason.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn refused_from(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let last = *self.0.refused_from.lock().unwrap_or_else(PoisonError::into_inner);
+        SealError::NAMES.into_iter().zip(last).filter_map(|(reason, from)| Some((reason, from?)))
     }
 
     /// Returns one end of a new connection; `None` if the system has no random numbers.
@@ -206,6 +216,7 @@ impl Sealing {
             self.0.lacks_key.send_replace(Some(id));
         }
         self.0.refused[place].fetch_add(1, Ordering::Relaxed);
+        self.0.refused_from.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(from);
         if let Some(count) = self.told_now(error) {
             let text = words(error, count, from, self.policy().mode());
             self.0.journal.say(Level::WARN, text);
@@ -243,9 +254,9 @@ fn words(error: SealError, count: u64, from: SocketAddr, mode: SealMode) -> Stri
              cluster's key file (seal.key_file)"
         ),
         SealError::UnknownKey(id) => format!(
-            "dropped {packets} from {from}, sealed with key {id}, which this node lacks: if a member runs there, keys were \
-             changed while one of the two was away; `headcount keys list` at a member shows who holds {id}; copy it into the \
-             key file here, or the present keys into the one there (which that agent reads by itself, or at SIGHUP)"
+            "dropped {packets} from {from}, sealed with key {id}, which this node lacks: if a node of yours runs there, keys were \
+             changed while one of the two was away: where `headcount keys list` at a member names {id}, copy that member's key file \
+             here, else copy it there, and send SIGHUP; if not, never take that key: it is a stranger's"
         ),
         SealError::NotLoopback => format!(
             "dropped {packets} from {from}: without keys this node hears its own machine alone, and something carries packets \

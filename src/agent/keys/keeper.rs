@@ -124,6 +124,12 @@ impl Keeper {
         self.sealing.policy().ring()?.find(id).cloned()
     }
 
+    /// Returns the senders of the last packets that were refused because of their seals, each with the reason.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn refused_from(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.sealing.refused_from()
+    }
+
     /// Returns the numbers of datagrams and frames refused because of their seals.
     pub(crate) fn refused(&self) -> [u64; SealError::COUNT] {
         self.sealing.refused()

@@ -60,6 +60,8 @@ pub(crate) struct Facts {
     pub(super) pages_shrunk: u64,
     /// The packets of the last minute that were not used, or lost.
     pub(super) lately: Lately,
+    /// The senders of the last packets that were refused because of their seals, each with the reason.
+    pub(super) refused_from: Vec<(&'static str, SocketAddr)>,
     /// The reasons of the agent's interfaces.
     pub(super) outside: Vec<Reason>,
 }
@@ -222,6 +224,7 @@ impl Agent {
             degraded_links: figures.degraded_links,
             pages_shrunk: figures.counters.pages_shrunk,
             lately: Lately::since(&tally, &recent.before),
+            refused_from: keeper.refused_from().collect(),
             outside: shared.recent.outside(),
         }
     }

@@ -85,7 +85,9 @@ pub(super) fn judge(facts: &Facts, reasons: &mut Vec<Reason>) {
         } else {
             "somebody is shut out".to_owned()
         };
-        let text = format!("{count} packets of the last minute were refused for the reason {reason}: {who}");
+        let from = facts.refused_from.iter().find(|(of, _)| *of == reason);
+        let from = from.map(|(_, from)| format!(", the last one from {from}")).unwrap_or_default();
+        let text = format!("{count} packets of the last minute were refused for the reason {reason}{from}: {who}");
         return reasons.push(Reason::new("shut_out", State::Degraded, text).of(&down).hint(advice_on(reason)));
     }
     let total: u64 = dropped.iter().map(|(_, count)| count).sum();
@@ -106,13 +108,13 @@ fn advice_on(reason: &str) -> &'static str {
         "unknown_version" | "sealed_unknown_version" => "upgrade one side",
         NO_KEYS => "somebody seals packets, and this node takes clear ones alone: give all the same seal.mode and keys",
         UNKNOWN_KEY => {
-            "somebody has another key: the log names it and the address; compare with `headcount keys list` at a member, copy \
-             that member's key file to the node that has another one, and send SIGHUP there"
+            "if a node of yours is there: compare its key, which the log names, with `headcount keys list` at a member, copy that \
+             member's key file to whoever of the two lacks it, and send SIGHUP; if not: close this port to it, and never take its key"
         }
-        "sealed_forged" => "somebody has the key and another cluster name, or forges: the log names the address",
+        "sealed_forged" => "somebody has the key and another cluster name, or forges",
         "unsealed" => {
-            "somebody sends clear packets: the log names the address; give it the key, or take it to the mode before this \
-             one's (`headcount keys list`), or close this port to it"
+            "somebody sends clear packets: give a node of yours the key, or take it to the mode before this one's (`headcount keys \
+             list`), and close this port to all others"
         }
         "not_loopback" => {
             "without keys this node hears its own machine alone: give it the cluster's key file, and restart it"

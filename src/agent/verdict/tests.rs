@@ -63,6 +63,7 @@ fn well() -> Facts {
         degraded_links: 0,
         pages_shrunk: 0,
         lately: Lately { received: 1_000, ..Lately::default() },
+        refused_from: vec![("unsealed", "10.0.0.9:7117".parse().expect("an address"))],
         outside: Vec::new(),
     }
 }
@@ -226,8 +227,8 @@ const CASES: &[Case] = {
         (|facts| facts.pages_shrunk = 1, "small_pages", Well, "large datagrams", "MTU"),
         (|facts| facts.lately.dropped = vec![("other_cluster", 100)], "packets_unused", Degraded, "100 packets", "cluster names"),
         (|facts| facts.lately.dropped = vec![("unknown_key", 10)], "shut_out", Degraded, "reason unknown_key", "seal.mode"),
-        (|facts| facts.lately.dropped = vec![("unsealed", 10)], "shut_out", Degraded, "somebody is shut out", "clear packets"),
-        (|facts| facts.lately.dropped = vec![("sealed_unknown_key", 10)], "shut_out", Degraded, "10 packets of the last minute", "keys list"),
+        (|facts| facts.lately.dropped = vec![("unsealed", 10)], "shut_out", Degraded, "unsealed, the last one from 10.0.0.9:7117: somebody is shut out", "clear packets"),
+        (|facts| facts.lately.dropped = vec![("sealed_unknown_key", 10)], "shut_out", Degraded, "10 packets of the last minute", "never take its key"),
         (|facts| facts.lately.dropped = vec![("not_loopback", 10)], "shut_out", Degraded, "refused", "key file"),
         (|facts| facts.outside = vec![Reason::new("streams_taken", Degraded, "all taken").hint("wait")], "streams_taken", Degraded, "taken", "wait"),
     ]
