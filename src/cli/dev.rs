@@ -101,7 +101,7 @@ async fn start(place: &Place<'_>) -> Result<(Agent, HttpListener), Failure> {
     let wanted = DEFAULT_GOSSIP_PORT + index * PORT_STEP;
     let agent = match Agent::start(config(place, wanted)?).await {
         Err(StartError::Bind { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
-            note(&format!("gossip port {wanted} is taken: {name} uses a free one"));
+            note_taken("gossip", wanted, &name);
             Agent::start(config(place, 0)?).await
         }
         started => started,
@@ -115,7 +115,7 @@ async fn open(wanted: u16, name: &str) -> Result<HttpListener, Failure> {
     // Checked first, since a listener that cannot be bound is a failure everywhere else.
     let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.is_ok();
     if !is_free {
-        note(&format!("HTTP port {wanted} is taken: {name} uses a free one"));
+        note_taken("HTTP", wanted, &name);
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 }));
     let config = HttpConfig { bind: Some(address), ..HttpConfig::default() };
@@ -143,8 +143,12 @@ fn config(place: &Place<'_>, port: u16) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "headcount: {text}");
+fn note_taken(what: &str, port: u16, name: &str) {
+    let _ = writeln!(
+        io::stderr(),
+        "headcount: {what} port {port} is taken: {name} uses a free one, as below (`ss -lntup 'sport = :{port}'` names the \
+         process; commands without --http ask whoever has {DEFAULT_HTTP_PORT})"
+    );
 }
 
 fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
