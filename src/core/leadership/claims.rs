@@ -35,7 +35,7 @@ use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_REL
 use crate::member::{NodeId, Status};
 use crate::time::Time;
 use crate::view::{Slot, View, is_due};
-use crate::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
+use crate::wire::{LeaderClaim, LeaderRenewal, Message, Nonce, PacketBuilder};
 
 /// The lease divided by the longest time that news of a claim is on its way. A claim looks younger than it is by that
 /// time, since nobody counts it.
@@ -219,6 +219,7 @@ impl Lead {
             view: agreed.reference(),
             // If this node has held both views, and the difference is short.
             delta: self.last_delta.clone().filter(|delta: &Delta| delta.fits(MAX_FLOODED_DELTA_BYTES)),
+            answers: None,
         })
     }
 
@@ -278,13 +279,14 @@ impl Lead {
 /// Questions.
 impl Lead {
     /// Answers a member that asks who leads.
-    pub(crate) fn on_who_leads(&mut self, around: &mut Surroundings<'_>, from: Slot) {
+    pub(crate) fn on_who_leads(&mut self, around: &mut Surroundings<'_>, from: Slot, nonce: Nonce) {
         let last = &mut around.view.peer_mut(from).rare_mut().last_led;
         if !is_due(around.now, *last, LEADER_ANSWER_INTERVAL) {
             return around.counters.drop(DropReason::RateLimited);
         }
         *last = Some(around.now);
         let Some(mut claim) = self.claim(around.now) else { return self.tell_founded(from) };
+        claim.answers = Some(nonce);
         if self.known.is_none() {
             // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
             // still be there.
@@ -332,8 +334,14 @@ impl Lead {
     pub(super) fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
         if is_due(around.now, self.asked_at, WHO_LEADS_INTERVAL) {
             self.asked_at = Some(around.now);
-            self.steps.push(LeadStep::tell(whom, Message::WhoLeads));
+            let nonce = Nonce(self.first_nonce.wrapping_add(around.now.as_nanos()));
+            self.steps.push(LeadStep::tell(whom, Message::WhoLeads { nonce }));
         }
+    }
+
+    /// Returns the time at which the question was asked that has this nonce, which tells it by itself.
+    pub(super) fn time_of_question(&self, nonce: Nonce) -> Time {
+        Time::from_nanos(nonce.0.wrapping_sub(self.first_nonce))
     }
 }
 

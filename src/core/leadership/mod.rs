@@ -103,6 +103,8 @@ pub(crate) struct Lead {
     ended: Option<other::Ended>,
     /// The time at which somebody was asked last who leads.
     asked_at: Option<Time>,
+    /// The nonce that a question for the leader would have had at the zero of this node's clock.
+    first_nonce: u64,
     /// The search for voters and seeds that are not there.
     search: Search,
     /// The electorate beside the known one that was reported last.
@@ -141,6 +143,7 @@ impl Lead {
         election.set_policy(policy);
         election.set_floor(floor);
         let term = election.term();
+        let first_nonce = random.random();
         let told = Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED };
         Self {
             election,
@@ -161,6 +164,7 @@ impl Lead {
             followed: None,
             ended,
             asked_at: None,
+            first_nonce,
             search: Search::default(),
             other: None,
             hearsay: Hearsay::default(),

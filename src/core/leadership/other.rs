@@ -8,7 +8,7 @@
 //! | honest fault | what handles it |
 //! |---|---|
 //! | an old disk, a generation that an operator began on the wrong side of a cut: nobody leads there | only one that is led is followed |
-//! | a datagram that comes a minute late, a process that stood still: the leader that it names may be gone | the leader is asked for when the view is there |
+//! | datagrams that come a minute late, a process that stood still: the leader that they name may be gone | once the view is there, who leads is asked: only an answer counts, and it is as old as the question at least |
 //! | those that have met are parted before the view has come | what was followed before is followed again, once the leader's lease is over |
 //!
 //! Terms that are shown never fall. Where the electorate that stands has a leader whose term is not above those of the one
@@ -70,8 +70,8 @@ pub(super) struct Followed {
     by: Run,
     /// The end of the leader's lease, as far as was heard.
     until: Time,
-    /// The view of it that was asked for.
-    view: Option<NumberedView>,
+    /// The view of it that was asked for, and the time at which that came.
+    view: Option<(NumberedView, Time)>,
 }
 
 impl Followed {
@@ -183,19 +183,19 @@ impl Lead {
     /// Takes a claim of the electorate that is followed. Returns true if this node went over to that, and is to take the
     /// claim as one of its own.
     pub(super) fn follow_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) -> bool {
-        let (is_led, by) = (is_led(around, claim), around.view.record(from).run);
-        let asked = self.followed.as_ref().filter(|followed| followed.view.is_some());
-        if claim.leader.is_none() && asked.is_some_and(|followed| followed.by == by) {
-            // Whoever was asked knows of no leader any more.
-            self.go_back();
-        }
+        let asked_at = claim.answers.map(|nonce| self.time_of_question(nonce)).filter(|at| *at <= around.now);
+        let is_led = is_led(around, claim);
         let Some(followed) = self.followed.as_mut().filter(|_| is_led) else { return false };
-        let rest = Duration::from_millis(claim.lease_ms - claim.age_ms).saturating_sub(around.waited);
-        (followed.by, followed.until) = (by, followed.until.max(around.now + rest));
-        if let Some(view) = followed.view.take() {
+        let (by, rest) = (around.view.record(from).run, Duration::from_millis(claim.lease_ms - claim.age_ms));
+        (followed.by, followed.until) = (by, followed.until.max(around.now + rest.saturating_sub(around.waited)));
+        // However long the answer was under way, it was written after the question.
+        let is_proven = |asked: Time, came: Time| asked >= came && around.now.since(asked) < rest;
+        if let Some((view, _)) = followed.view.take_if(|(_, came)| asked_at.is_some_and(|at| is_proven(at, *came))) {
             return self.go_over(around, view);
         }
-        self.take_news_of_view(around, from, claim.view, &claim.descent, None);
+        if followed.view.is_none() {
+            self.take_news_of_view(around, from, claim.view, &claim.descent, None);
+        }
         false
     }
 
@@ -203,7 +203,7 @@ impl Lead {
     pub(super) fn follow_view(&mut self, around: &mut Surroundings<'_>, view: NumberedView) {
         let Some(followed) = &mut self.followed else { return };
         if view.electorate.lineage == followed.descent.lineage {
-            followed.view = Some(view);
+            followed.view = Some((view, around.now));
             self.ask_for_followed(around);
         }
     }
@@ -260,7 +260,8 @@ impl Lead {
             || self.random.random::<f64>() * around.view.live().len() as f64 <= ENDED_TELLERS;
         if let (Some(to), Some(agreed), true) = (leader.filter(|to| *to != View::ME), agreed, is_teller) {
             let (leader, delta, view) = (None, None, agreed.reference());
-            let word = LeaderClaim { descent, term, leader, sequence: 0, age_ms: 0, lease_ms: 0, view, delta };
+            let word =
+                LeaderClaim { descent, term, leader, sequence: 0, age_ms: 0, lease_ms: 0, view, delta, answers: None };
             self.steps.push(LeadStep::tell(to, Message::LeaderClaim(Box::new(word))));
         }
     }

@@ -55,6 +55,8 @@ struct World {
     lead: Lead,
     /// True while the disk takes nothing.
     is_disk_slow: bool,
+    /// The nonce of the last question for the leader.
+    asked: Option<Nonce>,
 }
 
 impl World {
@@ -88,6 +90,7 @@ impl World {
             timers: Timers::new(1),
             lead: Lead::new(quorum, named(0), ms(200), Time::ORIGIN, random),
             is_disk_slow: false,
+            asked: None,
         };
         world.call(Lead::note_phase);
         world
@@ -110,6 +113,11 @@ impl World {
         let mut steps = Vec::new();
         loop {
             let said = self.lead.take_steps();
+            for step in &said {
+                if let LeadStep::Send { message: Message::WhoLeads { nonce }, .. } = step {
+                    self.asked = Some(*nonce);
+                }
+            }
             let version =
                 |step: &LeadStep| if let LeadStep::Persist(ballot) = step { Some(ballot.version) } else { None };
             let stored = said.iter().filter_map(version).next_back();
@@ -158,23 +166,30 @@ impl World {
             lease_ms: LEASE.as_millis() as u64,
             view: ViewRef { term: Term(1), number: 1, digest: Digest(1) },
             delta: None,
+            answers: None,
         };
         self.call(|lead, around| lead.on_leader_claim(around, by, claim))
     }
 
     /// Hears from a member that n1 leads the electorate of this view, by a renewal of this age.
     fn hear_led(&mut self, by: Slot, view: &NumberedView, term: u64, sequence: u64, age: Duration) -> Vec<LeadStep> {
-        let (leader, age_ms, lease_ms) = (Some(id(ONE)), age.as_millis() as u64, LEASE.as_millis() as u64);
-        let (descent, term, view) = (view.electorate.descent(), Term(term), view.reference());
-        let claim = LeaderClaim { descent, term, leader, sequence, age_ms, lease_ms, view, delta: None };
-        self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+        self.hear_answer(None, by, view, term, sequence, age)
     }
 
-    /// Hears from a member that nobody leads the electorate of this view.
-    fn hear_unled(&mut self, by: Slot, view: &NumberedView, term: u64) {
+    /// Hears the same as the answer to the question of this nonce.
+    fn hear_answer(
+        &mut self,
+        answers: Option<Nonce>,
+        by: Slot,
+        view: &NumberedView,
+        term: u64,
+        sequence: u64,
+        age: Duration,
+    ) -> Vec<LeadStep> {
+        let (leader, age_ms, lease_ms) = (Some(id(ONE)), age.as_millis() as u64, LEASE.as_millis() as u64);
         let (descent, term, view) = (view.electorate.descent(), Term(term), view.reference());
-        let claim = LeaderClaim { descent, term, leader: None, sequence: 0, age_ms: 0, lease_ms: 0, view, delta: None };
-        self.call(|lead, around| lead.on_leader_claim(around, by, claim));
+        let claim = LeaderClaim { descent, term, leader, sequence, age_ms, lease_ms, view, delta: None, answers };
+        self.call(|lead, around| lead.on_leader_claim(around, by, claim))
     }
 
     /// Gets a view that was asked for.
@@ -310,7 +325,7 @@ fn a_leader_not_heard_of_for_most_of_its_lease_is_asked_after() {
     let mut world = World::new();
     world.hear(ONE, Some(ONE), 1, 1, ms(0));
     let asks = |steps: &[LeadStep]| {
-        let asks = steps.iter().filter(|step| matches!(step, LeadStep::Send { message: Message::WhoLeads, .. }));
+        let asks = steps.iter().filter(|step| matches!(step, LeadStep::Send { message: Message::WhoLeads { .. }, .. }));
         asks.count()
     };
     assert_eq!(asks(&world.sleep(LEASE * 7 / 10 - ms(1))), 0);
@@ -464,15 +479,19 @@ fn whoever_hears_of_one_that_stands_goes_over_once_its_view_is_there_and_then_it
     let steps = world.hear_led(OTHER, &other, 3, 1, ms(0));
     assert!(tells(&steps, |message| matches!(message, Message::WantView(_))), "{steps:?}");
     world.hear_led(OTHER, &other, 3, 2, ms(0));
+    let early = world.asked;
     let steps = world.get(OTHER, &other);
-    assert!(tells(&steps, |message| matches!(message, Message::WhoLeads)), "{steps:?}");
+    assert!(tells(&steps, |message| matches!(message, Message::WhoLeads { .. })), "{steps:?}");
     assert_eq!(world.lineage(), Some(own.electorate.lineage), "who leads there now?");
-    world.hear_led(OTHER, &other, 3, 3, LEASE);
-    world.waited = LEASE;
-    world.hear_led(OTHER, &other, 3, 3, ms(0));
-    world.waited = Duration::ZERO;
-    assert_eq!(world.lineage(), Some(own.electorate.lineage), "it may lead no more");
-    world.hear_led(OTHER, &other, 3, 3, ms(0));
+    let asked = world.asked;
+    world.sleep(ms(10));
+    for (answers, age) in
+        [(None, ms(0)), (early, ms(0)), (Some(Nonce(7)), ms(0)), (asked, LEASE), (asked, LEASE - ms(10))]
+    {
+        world.hear_answer(answers, OTHER, &other, 3, 3, age);
+        assert_eq!(world.lineage(), Some(own.electorate.lineage), "it may lead no more, {answers:?} {age:?}");
+    }
+    world.hear_answer(asked, OTHER, &other, 3, 3, LEASE - ms(11));
     assert_eq!((world.lineage(), world.leader()), (Some(other.electorate.lineage), None), "not above term 7");
     world.hear_led(OTHER, &other, 8, 4, ms(0));
     assert_eq!(world.leader(), Some((id(ONE), 8)));
@@ -489,17 +508,6 @@ fn what_was_followed_before_is_followed_again_once_the_leader_of_the_other_was_n
 }
 
 #[test]
-fn what_was_followed_before_is_followed_again_once_whoever_was_asked_knows_of_no_leader() {
-    let (mut world, own, other) = beside_another();
-    world.hear_led(OTHER, &other, 3, 1, ms(0));
-    world.get(OTHER, &other);
-    world.hear_unled(OTHER, &other, 3);
-    // A datagram of before, that comes late.
-    world.hear_led(OTHER, &other, 3, 1, ms(0));
-    assert_eq!((world.lineage(), world.leader()), (Some(own.electorate.lineage), Some((id(ONE), 7))));
-}
-
-#[test]
 fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
     let (mut world, own, other) = beside_another();
     let is_word = |message: &Message| match message {
@@ -509,7 +517,7 @@ fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
     world.hear_led(OTHER, &other, 3, 1, ms(0));
     world.get(OTHER, &other);
     world.is_disk_slow = true;
-    let steps = world.hear_led(OTHER, &other, 3, 2, ms(0));
+    let steps = world.hear_answer(world.asked, OTHER, &other, 3, 2, ms(0));
     assert!(!tells(&steps, is_word), "{steps:?}");
     let version = world.lead.ballot().version;
     let steps = world.call(|lead, around| lead.ballot_stored(around, version));

@@ -131,7 +131,7 @@ fn a_member_is_told_who_leads_twice_in_the_time_of_a_question() {
     let mut told = |pause: Duration| {
         net.run(pause);
         net.sent = Some(Vec::new());
-        Speaker::new(0).says(&mut net, 1, &[Message::WhoLeads]);
+        Speaker::new(0).says(&mut net, 1, &[Message::WhoLeads { nonce: Nonce(7) }]);
         net.sent.take().expect("kept").iter().filter(|(_, to, _)| *to == address(0)).count()
     };
     assert_eq!([told(LEADER_ANSWER_INTERVAL), told(Duration::ZERO), told(LEADER_ANSWER_INTERVAL - ms(1))], [1, 0, 0]);

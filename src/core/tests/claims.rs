@@ -20,6 +20,7 @@ pub(super) fn truth(net: &Net, leader: usize) -> LeaderClaim {
         lease_ms: 2_000,
         view: agreed.reference(),
         delta: None,
+        answers: None,
     }
 }
 

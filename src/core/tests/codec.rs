@@ -148,6 +148,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
             lease_ms: 15_000,
             view: reference(),
             delta: Some(delta()),
+            answers: Some(Nonce(9)),
         })),
         Message::LeaderRenewal(LeaderRenewal {
             lineage: 0x0102_0304,
@@ -157,7 +158,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
             number: 12,
             digest: 0x0506_0708,
         }),
-        Message::WhoLeads,
+        Message::WhoLeads { nonce: Nonce(7) },
         Message::WantView(WantView { digest: Digest(8), after: Some(NodeId::new("m").expect("a name")) }),
         Message::ViewPart(Box::new(ViewPart {
             digest: Digest(8),

@@ -335,6 +335,7 @@ fn tell_release(net: &mut Net, node: usize, leader: usize, term: Term) {
         lease_ms: 0,
         view: agreed.reference(),
         delta: None,
+        answers: None,
     };
     for voter in (0..3).filter(|voter| ![leader, node].contains(voter)) {
         core.hear(runs[voter], Message::LeaderClaim(Box::new(release.clone())));

@@ -167,7 +167,7 @@ fn questions(net: &Net) -> Vec<Message> {
         Message::Want { buckets: [255; 32] },
         Message::Pull { after: None, pages: 8 },
         Message::LastHeard { run: other.run },
-        Message::WhoLeads,
+        Message::WhoLeads { nonce: Nonce(7) },
         Message::HeldStatus { run: other.run, incarnation: 9, status: Status::Down, age_ms: 0 },
     ]
 }

@@ -25,6 +25,8 @@ pub struct LeaderClaim {
     pub view: ViewRef,
     /// The difference between that view and the one before it, if it is short.
     pub delta: Option<Delta>,
+    /// The nonce of the [`Message::WhoLeads`](crate::wire::Message::WhoLeads) that is answered; absent in news.
+    pub answers: Option<Nonce>,
 }
 
 /// A renewal of a leader that sender and receiver both know, see [`Message::LeaderRenewal`](crate::wire::Message::LeaderRenewal).

@@ -194,7 +194,10 @@ pub enum Message {
     /// The leader that both know has renewed its lease.
     LeaderRenewal(LeaderRenewal),
     /// Asks for the leader. Answered with [`Message::LeaderClaim`].
-    WhoLeads,
+    WhoLeads {
+        /// The nonce to be repeated.
+        nonce: Nonce,
+    },
     /// Asks for a numbered view. Answered with packets that each hold one [`Message::ViewPart`].
     WantView(WantView),
     /// A part of a numbered view.

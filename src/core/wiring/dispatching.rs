@@ -117,7 +117,9 @@ impl Core {
             }
             (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
             (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
-            (Message::WhoLeads, Some(slot)) => self.tell_lead(|lead, around| lead.on_who_leads(around, slot)),
+            (Message::WhoLeads { nonce }, Some(slot)) => {
+                self.tell_lead(|lead, around| lead.on_who_leads(around, slot, nonce));
+            }
             (Message::ElectorateReport(founded), Some(_)) => self.on_electorate_report(sender.run, founded),
             (Message::WantView(want), Some(slot)) => {
                 self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, slot, &want));
