@@ -41,7 +41,7 @@ mod steps;
 mod tests;
 mod views;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -90,6 +90,8 @@ pub(crate) struct Lead {
     /// The difference between that view and the one before it.
     last_delta: Option<Delta>,
     fetch: Option<Fetch>,
+    /// The agreed views before the newest one, and those that others asked for, the last one first.
+    recent_views: VecDeque<NumberedView>,
     /// The leadership that was reported last.
     told: Leadership,
     /// The news that was flooded last: the term, true if it was led, and the number of the view.
@@ -158,6 +160,7 @@ impl Lead {
             agreed: None,
             last_delta: None,
             fetch: None,
+            recent_views: VecDeque::new(),
             told,
             flooded: (Term(0), false, 0),
             relayed: ((Term(0), 0, 0), 0),

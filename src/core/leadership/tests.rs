@@ -498,6 +498,39 @@ fn whoever_hears_of_one_that_stands_goes_over_once_its_view_is_there_and_then_it
 }
 
 #[test]
+fn a_long_view_of_the_one_that_stands_is_fetched_although_each_question_finds_a_newer_one_agreed() {
+    let (mut world, own, other) = beside_another();
+    let mut server = World::new();
+    let view = |number: u64| {
+        let members = (0..800 + number).map(|nth| NodeId::new(&format!("m{nth:050}")).expect("a name")).collect();
+        NumberedView::new(Term(1), number, members, Arc::clone(&other.electorate), None)
+    };
+    let mut questions = Vec::new();
+    for number in 1..=10 {
+        // The answers are under way while the next view is agreed, which the server tells of.
+        server.hear_led(ONE, &view(number), 3, number, ms(0));
+        server.get(ONE, &view(number));
+        let answers: Vec<LeadStep> = questions
+            .iter()
+            .flat_map(|want| server.call(|lead, around| lead.on_want_view(around, OTHER, want)))
+            .collect();
+        let mut steps = world.hear_led(OTHER, &view(number), 3, number, ms(0));
+        for answer in answers {
+            let LeadStep::Send { message: Message::ViewPart(part), .. } = answer else { continue };
+            steps.extend(world.call(|lead, around| lead.on_view_part(around, OTHER, *part)));
+        }
+        let want =
+            |step| if let LeadStep::Send { message: Message::WantView(want), .. } = step { Some(want) } else { None };
+        questions = steps.into_iter().filter_map(want).collect();
+        world.sleep(ms(20));
+        server.sleep(ms(20));
+    }
+    assert_eq!(world.lineage(), Some(own.electorate.lineage));
+    world.hear_answer(world.asked, OTHER, &view(10), 3, 11, ms(0));
+    assert_eq!(world.lineage(), Some(other.electorate.lineage), "a whole view was there");
+}
+
+#[test]
 fn what_was_followed_before_is_followed_again_once_the_leader_of_the_other_was_not_heard_for_a_lease() {
     let (mut world, own, other) = beside_another();
     world.hear_led(OTHER, &other, 3, 1, ms(0));

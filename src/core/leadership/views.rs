@@ -6,9 +6,13 @@
 //! that told of the view is asked first, and if that does not answer (it may be the leader, dead by now), voters and
 //! others in turn.
 //!
-//! Invariants: one view is fetched at a time, the newest that was heard of; its names are bounded by the members that a
-//! view of the cluster may have, its early parts by [`VIEW_PARTS`]; contents that do not have the promised hash are
-//! thrown away.
+//! Where members come and go all the time, the next view is agreed before all parts of a long one are fetched: so what
+//! comes is fetched to its end, of the one that sends it, and every node still sends those few views that it held, or was
+//! asked for, last.
+//!
+//! Invariants: one view is fetched at a time, the newest that was heard of when it was begun; its names are bounded by the
+//! members that a view of the cluster may have, its early parts by [`VIEW_PARTS`]; contents that do not have the
+//! promised hash are thrown away.
 //!
 //! Must not know: how views are agreed.
 
@@ -22,7 +26,10 @@ use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
 use crate::election::{Delta, Descent, Digest, Electorate, NumberedView, Rank, ViewRef, VoterChange};
 use crate::io::Output;
-use crate::limits::{MAX_FETCH_TRIES, MAX_MEMBERS, VIEW_FETCH_RETRY, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
+use crate::limits::{
+    MAX_FETCH_TRIES, MAX_MEMBERS, MAX_RECENT_VIEWS, VIEW_FETCH_RETRY, VIEW_PART_TRIES, VIEW_PARTS,
+    VIEW_PARTS_PER_SECOND,
+};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
 use crate::view::{Slot, View};
@@ -32,7 +39,7 @@ use crate::wire::{Message, ViewPart, WantView};
 #[derive(Debug, Clone)]
 pub(super) struct Fetch {
     view: ViewRef,
-    /// The node that told of it.
+    /// The node that told of it, or sent a part of it last.
     from: Run,
     /// The nodes that were asked for it.
     asked: Vec<Run>,
@@ -70,6 +77,11 @@ impl Fetch {
 
     pub(super) fn is_agreed(&self) -> bool {
         self.is_agreed
+    }
+
+    /// Returns true if what was asked for is under way, as far as one can tell.
+    fn is_coming(&self) -> bool {
+        self.tries <= if self.electorate.is_some() { VIEW_PART_TRIES } else { 1 }
     }
 
     /// Takes the next part, and all early parts that follow it. Returns true if the view is whole.
@@ -141,7 +153,8 @@ impl Lead {
         }
         self.last_delta = delta.or_else(|| self.agreed.as_ref().map(|held| view.since(held)));
         self.note_former_voters(&view.electorate);
-        self.agreed = Some(view.clone());
+        let before = self.agreed.replace(view.clone());
+        before.into_iter().for_each(|before| self.keep_a_while(before));
         let descent = view.electorate.descent();
         self.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
         // The founding view has no members: it is no news.
@@ -161,7 +174,9 @@ fn key(view: &NumberedView) -> (Rank, u64) {
 /// The view that is being fetched.
 impl Lead {
     fn fetch(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: Slot, is_agreed: bool) {
-        if self.fetch.as_ref().is_some_and(|fetch| fetch.view == view || (fetch.view > view && is_agreed)) {
+        let is_it = |fetch: &Fetch| fetch.view == view || fetch.view > view && is_agreed;
+        let is_next = |fetch: &Fetch| fetch.is_agreed && is_agreed && fetch.is_coming();
+        if self.fetch.as_ref().is_some_and(|fetch| is_it(fetch) || is_next(fetch)) {
             return;
         }
         self.fetch = Some(Fetch::new(view, around.view.record(from).run, is_agreed, around.now));
@@ -173,7 +188,7 @@ impl Lead {
         let now = around.now;
         let Some(mut fetch) = self.fetch.take_if(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
-        let Some(slot) = self.whom_to_ask(around.view, fetch.from, fetch.tries) else {
+        let Some(slot) = self.whom_to_ask(around.view, &fetch) else {
             if fetch.is_agreed {
                 self.go_back();
             }
@@ -193,17 +208,18 @@ impl Lead {
         self.schedule(around);
     }
 
-    /// Returns the node to ask: the one that told of the view, at first; then a voter or, now and then, any member.
-    /// Every node that holds the view answers.
-    fn whom_to_ask(&mut self, view: &View, from: Run, tries: u8) -> Option<Slot> {
+    /// Returns the node to ask: the one that told of the view or sends it, at first; then a voter or, now and then, any
+    /// member. Every node that holds the view answers.
+    fn whom_to_ask(&mut self, view: &View, fetch: &Fetch) -> Option<Slot> {
+        let tries = fetch.tries;
         if tries > MAX_FETCH_TRIES {
             return None;
         }
         let is_there = |slot: &Slot| *slot != View::ME && view.entry(*slot).status.is_live();
-        let teller = view.slot_of_run(from).filter(is_there);
+        let teller = view.slot_of_run(fetch.from).filter(is_there);
         // The voters that are known hold no view of an electorate that they may end for.
         let is_of_other = self.followed.is_some();
-        if teller.is_some() && (tries == 1 || is_of_other && !tries.is_multiple_of(2)) {
+        if teller.is_some() && (fetch.is_coming() || is_of_other && !tries.is_multiple_of(2)) {
             return teller;
         }
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters);
@@ -234,7 +250,7 @@ impl Lead {
             fetch.early.push(part);
             false
         } else {
-            fetch.tries = 0;
+            (fetch.tries, fetch.from) = (0, run);
             fetch.take(part)
         };
         if is_whole {
@@ -272,6 +288,7 @@ impl Lead {
         if !around.view.entry(to).peer.is_proven() {
             return around.counters.drop(DropReason::RateLimited);
         }
+        self.keep_a_while(view.clone());
         let mut after = want.after.clone();
         for _ in 0..VIEW_PARTS {
             if !take_view_part(around, to, &view) {
@@ -304,9 +321,17 @@ impl Lead {
         }
     }
 
+    /// Keeps a view for those who ask for it, or for more of it, when there are newer ones.
+    fn keep_a_while(&mut self, view: NumberedView) {
+        self.recent_views.retain(|recent| recent.reference().digest != view.reference().digest);
+        self.recent_views.push_front(view);
+        self.recent_views.truncate(MAX_RECENT_VIEWS);
+    }
+
     fn view_of(&self, digest: Digest) -> Option<NumberedView> {
         let agreed = self.agreed.as_ref().filter(|view| view.reference().digest == digest);
-        agreed.or_else(|| self.election.view_of(digest)).cloned()
+        let recent = || self.recent_views.iter().find(|view| view.reference().digest == digest);
+        agreed.or_else(|| self.election.view_of(digest)).or_else(recent).cloned()
     }
 }
 

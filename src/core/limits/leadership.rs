@@ -111,6 +111,11 @@ pub const LEADER_ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 pub const VIEW_FETCH_RETRY: Duration = Duration::from_millis(50);
 /// The greatest number of times in a row that a part of a numbered view is asked for.
 pub const MAX_FETCH_TRIES: u8 = 10;
+/// The number of times in a row that whoever sent parts of a view is asked for the next one before it is another one's turn,
+/// and a newer view may be fetched instead.
+pub const VIEW_PART_TRIES: u8 = 3;
+/// The number of views that a node still sends when there are newer ones: those that it held, or was asked for, last.
+pub const MAX_RECENT_VIEWS: usize = 4;
 /// The time for which a node awaits the leader's answer to a change of the electorate that it forwarded: longer than
 /// such a change takes, and shorter than the wait of an operator's client.
 pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(9);
