@@ -29,7 +29,7 @@ impl<R: Rules> Election<R> {
     /// Returns the highest term that may have been led, as far as this voter knows: its own, or one that was led in
     /// another way. That must be one of this electorate's terms, and not beyond the reach of any of its voters: nobody
     /// would be elected above it.
-    pub(super) fn highest_led(&self) -> Term {
+    pub(crate) fn highest_led(&self) -> Term {
         let began = self.electorate().map_or(Term(0), |electorate| electorate.began);
         let is_of_ours = |next: &Term| next.generation() == began.generation() && next.is_reachable_from(began);
         let floor = self.floor.next().filter(is_of_ours).map_or(Term(0), |_| self.floor);

@@ -29,7 +29,7 @@ use rand::seq::IndexedRandom;
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::election::{Delta, ElectorateReport, Lineage, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term};
+use crate::election::{Delta, Descent, ElectorateReport, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term};
 use crate::io::Output;
 use crate::limits::{LEADER_ANSWER_INTERVAL, MAX_FLOODED_DELTA_BYTES, RENEWAL_RELAYS, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Status};
@@ -44,8 +44,8 @@ const ECHO_SHARE: u32 = 4;
 /// A claim, as this node heard of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
-    /// The line of the electorate that elected the leader, as far as it is known.
-    pub(super) lineage: Option<Lineage>,
+    /// The electorate that elected the leader, as far as it is known.
+    pub(super) descent: Option<Descent>,
     pub(super) term: Term,
     pub(super) leader: NodeId,
     /// The renewal that a majority acknowledged.
@@ -66,7 +66,7 @@ impl Lead {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
     pub(super) fn learn_claim(&mut self, around: &mut Surroundings<'_>, claim: Known, own_until: Option<Time>) {
         // News of a claim that ran out looks younger than it is, by the time that it was on its way.
-        let ran_out = self.ran_out.as_ref().filter(|over| over.lineage == claim.lineage);
+        let ran_out = self.ran_out.as_ref().filter(|over| over.descent == claim.descent);
         let newest = self.known.as_ref().or(ran_out);
         let is_newer = newest.is_none_or(|newest| (newest.term, newest.sequence) < (claim.term, claim.sequence));
         self.ended.take_if(|ended| ended.is_below(claim.term));
@@ -79,7 +79,7 @@ impl Lead {
         if own_until.is_none() && is_over() {
             return;
         }
-        self.term = claim.term;
+        (self.term, self.term_of) = (claim.term, claim.descent);
         self.claim_until = own_until;
         self.known = Some(claim);
         self.failures_told.clear();
@@ -90,8 +90,8 @@ impl Lead {
         self.schedule(around);
     }
 
-    /// Notes that the leader of this term has given leadership up.
-    pub(super) fn learn_release(&mut self, around: &mut Surroundings<'_>, term: Term) {
+    /// Notes that the leader of this term, of this electorate, has given leadership up.
+    pub(super) fn learn_release(&mut self, around: &mut Surroundings<'_>, term: Term, of: Option<Descent>) {
         if self.is_leading() {
             // A leader hears of its claim from nobody else.
             return;
@@ -99,7 +99,9 @@ impl Lead {
         self.give_up(term, around.now);
         // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
         self.known.take_if(|known| known.term <= term);
-        self.term = self.term.max(term);
+        if term > self.term {
+            (self.term, self.term_of) = (term, of);
+        }
         self.publish(around.view, LossReason::Resigned);
         self.flood(around);
         self.schedule(around);
@@ -246,8 +248,8 @@ impl Lead {
         self.take_news_of_view(around, from, claim.view, &claim.descent, claim.delta.as_ref());
         let LeaderClaim { descent, term, sequence, age_ms, .. } = claim;
         let sent = around.now - Duration::from_millis(age_ms) - around.waited;
-        let (lineage, lease) = (Some(descent.lineage), Duration::from_millis(claim.lease_ms));
-        let led = claim.leader.map(|leader| Known { lineage, term, leader, sequence, sent, lease });
+        let (descent, lease) = (Some(descent), Duration::from_millis(claim.lease_ms));
+        let led = claim.leader.map(|leader| Known { descent, term, leader, sequence, sent, lease });
         match led {
             Some(led) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == led.leader) => {
                 self.renew_known(around, sequence, age_ms);
@@ -256,7 +258,7 @@ impl Lead {
                 self.tell_of_ended(around, &led.leader, term);
                 self.learn_claim(around, led, None);
             }
-            None if term >= self.term && self.ended.is_none() => self.learn_release(around, term),
+            None if term >= self.term && self.ended.is_none() => self.learn_release(around, term, descent),
             None => {}
         }
     }

@@ -12,7 +12,9 @@ use super::claims::Known;
 use super::commands::RemoteCommands;
 use super::steps::{LeadStep, Surroundings};
 use crate::counters::DropReason;
-use crate::election::{Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, LossReason, Roster};
+use crate::election::{
+    Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, Electorate, LossReason, Roster,
+};
 use crate::io::{Notice, Output, Reply};
 use crate::limits::HAND_OVER_TIMEOUT;
 use crate::member::{NodeId, Status};
@@ -62,8 +64,8 @@ impl Lead {
             }
             Action::Claimed { term, sequence, sent, until } => {
                 let leader = around.view.record(View::ME).id.clone();
-                let lineage = self.election.lineage();
-                let claim = Known { lineage, term, leader, sequence, sent, lease: until.since(sent) };
+                let descent = self.election.electorate().map(Electorate::descent);
+                let claim = Known { descent, term, leader, sequence, sent, lease: until.since(sent) };
                 self.learn_claim(around, claim, Some(until));
             }
             Action::Lost { term, reason } => {
@@ -76,11 +78,14 @@ impl Lead {
                 }
             }
             Action::Followed { term, leader, sequence, sent, lease } => {
-                let lineage = self.election.lineage();
-                let claim = Known { lineage, term, leader, sequence, sent: sent - around.waited, lease };
+                let descent = self.election.electorate().map(Electorate::descent);
+                let claim = Known { descent, term, leader, sequence, sent: sent - around.waited, lease };
                 self.learn_claim(around, claim, None);
             }
-            Action::Released { term } => self.learn_release(around, term),
+            Action::Released { term } => {
+                let descent = self.election.electorate().map(Electorate::descent);
+                self.learn_release(around, term, descent);
+            }
             Action::Agreed(view) => self.learn_agreed(around, view, None),
             Action::Wanted { view, from } => self.want_view(around, view, &from),
             Action::Quorum { .. } => self.publish(around.view, LossReason::QuorumLost),

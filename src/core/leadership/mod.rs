@@ -48,7 +48,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::election::{
-    Ballot, Context, Delta, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
+    Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
 };
 use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
@@ -81,6 +81,8 @@ pub(crate) struct Lead {
     ran_out: Option<Known>,
     /// The newest term heard of.
     term: Term,
+    /// The electorate that this is a term of, as far as is known.
+    term_of: Option<Descent>,
     /// The term that was given up last, as far as was heard, and the time at which that was heard.
     given_up: Option<(Term, Time)>,
     /// The end of this node's own claim.
@@ -144,7 +146,7 @@ impl Lead {
         let mut election = Election::new(init, &context);
         election.set_policy(policy);
         election.set_floor(floor);
-        let term = election.term();
+        let (term, term_of) = (election.term(), election.founded());
         let first_nonce = random.random();
         let told = Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED };
         Self {
@@ -155,6 +157,7 @@ impl Lead {
             known: None,
             ran_out: None,
             term,
+            term_of,
             given_up: None,
             claim_until: None,
             agreed: None,

@@ -64,8 +64,6 @@ pub(super) struct Report {
 #[derive(Debug, Clone)]
 pub(super) struct Followed {
     descent: Descent,
-    /// The one that is followed until then.
-    before: Descent,
     /// The member that was heard last that knows its leader.
     by: Run,
     /// The end of the leader's lease, as far as was heard.
@@ -113,7 +111,8 @@ impl Lead {
     /// Returns true if this electorate is another than the one that this node is sure of. Of one root, whoever speaks of an
     /// earlier one most often has not heard of the later one yet: there, two are told of where each has a leader.
     fn is_beside(&self, other: &Descent) -> bool {
-        let is_led = || self.known.as_ref().and_then(|known| known.lineage).is_some_and(|own| own != other.lineage);
+        let is_led =
+            || self.known.as_ref().and_then(|known| known.descent).is_some_and(|own| own.lineage != other.lineage);
         self.founded().is_some_and(|known| known.lineage != other.lineage && (known.root != other.root || is_led()))
     }
 
@@ -168,9 +167,8 @@ impl Lead {
         if own.is_some() && !(yields && is_led(around, claim)) {
             return false;
         }
-        if let Some(before) = own {
-            let before = self.founded().unwrap_or(before);
-            self.followed = Some(Followed { descent: claim.descent, before, by, until: around.now, view: None });
+        if own.is_some() {
+            self.followed = Some(Followed { descent: claim.descent, by, until: around.now, view: None });
             self.fetch = None;
         }
         if self.is_leading() && self.followed.is_some() && is_led(around, claim) {
@@ -226,12 +224,24 @@ impl Lead {
     /// Goes over to the electorate that is followed, by a view of it; returns true if it did.
     fn go_over(&mut self, around: &mut Surroundings<'_>, view: NumberedView) -> bool {
         let followed = self.followed.take().filter(|followed| self.election.yields_to(&followed.descent));
-        let Some(followed) = followed else { return false };
+        if followed.is_some() {
+            self.learn_agreed(around, view, None);
+        }
+        followed.is_some()
+    }
+
+    /// Ends what this node showed of the electorate before, now that it goes over to this one: what it was sure of, or, if
+    /// it was sure of none, the one whose terms it was told of.
+    pub(super) fn end_for(&mut self, around: &mut Surroundings<'_>, other: &Descent) {
+        let told = self.term_of.filter(|told| other.stands_over(told));
+        let before = self.founded().or(told).filter(|before| before.lineage != other.lineage);
+        let Some(before) = before.filter(|_| self.election.yields_to(other)) else { return };
         self.term = self.term.max(self.election.term());
-        (self.ended, self.known) = (Some(Ended::new(followed.before, self.term)), None);
+        (self.ended, self.known) = (Some(Ended::new(before, self.term)), None);
+        let term = self.term;
+        // Should this node come to vote there, it leads above that term, too.
+        self.with_election(around, |election, context| election.lead_above(context, term));
         self.publish(around.view, LossReason::Superseded);
-        self.learn_agreed(around, view, None);
-        true
     }
 
     /// Returns true if a leader lives, as far as was heard, of an electorate that stands over the one that this node knows.

@@ -558,6 +558,32 @@ fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
 }
 
 #[test]
+fn a_newcomer_that_was_told_of_higher_terms_of_the_one_that_ended_has_the_other_led_above_them() {
+    let (own, other) = (view_of(EARLIEST_FOUNDING * 2), view_of(EARLIEST_FOUNDING));
+    for is_led in [true, false] {
+        let mut world = World::new();
+        if is_led {
+            world.hear_led(OTHER, &own, 9, 1, ms(0));
+            assert_eq!(world.leader(), Some((id(ONE), 9)));
+        } else {
+            world.hear_of(own.electorate.descent(), OTHER, None, 9, 0, ms(0));
+        }
+        world.hear_led(OTHER, &other, 3, 1, ms(0));
+        world.get(OTHER, &other);
+        assert_eq!((world.lineage(), world.leader()), (Some(other.electorate.lineage), None));
+        let steps = world.hear_led(OTHER, &other, 3, 2, ms(0));
+        let is_word = |message: &Message| match message {
+            Message::LeaderClaim(told) => (told.descent, told.term) == (own.electorate.descent(), Term(9)),
+            _ => false,
+        };
+        assert!(tells(&steps, is_word), "nobody else may know: {steps:?}");
+        world.hear_led(OTHER, &other, 10, 3, ms(0));
+        assert_eq!(world.leader(), Some((id(ONE), 10)));
+        assert_eq!(world.lead.election().highest_led(), Term(9), "it would stand above it");
+    }
+}
+
+#[test]
 fn what_nobody_leads_is_not_followed_whether_of_another_origin_or_begun_by_an_operator() {
     let (mut world, own, other) = beside_another();
     let descent = own.electorate.descent();

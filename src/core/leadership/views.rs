@@ -45,8 +45,8 @@ pub(super) struct Fetch {
     asked: Vec<Run>,
     /// The parts that came before the ones that they follow.
     early: Vec<ViewPart>,
-    /// True if the view is known to be agreed, false if a leader only proposed it to this voter.
-    is_agreed: bool,
+    /// The rank of its electorate, if the view is known to be agreed; `None` if a leader only proposed it to this voter.
+    agreed_in: Option<Rank>,
     members: Vec<NodeId>,
     electorate: Option<(Electorate, Option<VoterChange>)>,
     /// The number of parts still to come of those that were asked for.
@@ -56,13 +56,13 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    fn new(view: ViewRef, from: Run, is_agreed: bool, now: Time) -> Self {
+    fn new(view: ViewRef, from: Run, agreed_in: Option<Rank>, now: Time) -> Self {
         Self {
             view,
             from,
             asked: Vec::new(),
             early: Vec::new(),
-            is_agreed,
+            agreed_in,
             members: Vec::new(),
             electorate: None,
             awaited: 0,
@@ -76,7 +76,7 @@ impl Fetch {
     }
 
     pub(super) fn is_agreed(&self) -> bool {
-        self.is_agreed
+        self.agreed_in.is_some()
     }
 
     /// Returns true if what was asked for is under way, as far as one can tell.
@@ -112,7 +112,7 @@ impl Lead {
                 let contents = held.under(view.term);
                 self.with_election(around, |election, context| election.contents(context, &contents));
             }
-            None => self.fetch(around, view, slot, false),
+            None => self.fetch(around, view, slot, None),
         }
     }
 
@@ -133,7 +133,7 @@ impl Lead {
         let by_delta = || held?.changed_by(delta?, view);
         match accepted.filter(|found| found.reference() == view).or_else(by_delta) {
             Some(found) => self.learn_agreed(around, found, delta.cloned()),
-            None => self.fetch(around, view, from, true),
+            None => self.fetch(around, view, from, Some(of.rank())),
         }
     }
 
@@ -151,12 +151,13 @@ impl Lead {
             }
             return;
         }
+        let descent = view.electorate.descent();
+        self.end_for(around, &descent);
         self.last_delta = delta.or_else(|| self.agreed.as_ref().map(|held| view.since(held)));
         self.note_former_voters(&view.electorate);
         let before = self.agreed.replace(view.clone());
         before.into_iter().for_each(|before| self.keep_a_while(before));
-        let descent = view.electorate.descent();
-        self.fetch.take_if(|fetch| fetch.is_agreed && fetch.view.number <= view.number);
+        self.fetch.take_if(|fetch| fetch.agreed_in.is_some_and(|rank| (rank, fetch.view.number) <= key(&view)));
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
             self.output(Output::ViewAgreed(view));
@@ -173,13 +174,16 @@ fn key(view: &NumberedView) -> (Rank, u64) {
 
 /// The view that is being fetched.
 impl Lead {
-    fn fetch(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: Slot, is_agreed: bool) {
-        let is_it = |fetch: &Fetch| fetch.view == view || fetch.view > view && is_agreed;
-        let is_next = |fetch: &Fetch| fetch.is_agreed && is_agreed && fetch.is_coming();
-        if self.fetch.as_ref().is_some_and(|fetch| is_it(fetch) || is_next(fetch)) {
+    fn fetch(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: Slot, agreed_in: Option<Rank>) {
+        let is_first = |fetch: &Fetch| match (fetch.agreed_in, agreed_in) {
+            (_, None) => false,
+            (None, Some(_)) => fetch.view > view,
+            (Some(one), Some(other)) => one > other || one == other && (fetch.view > view || fetch.is_coming()),
+        };
+        if self.fetch.as_ref().is_some_and(|fetch| fetch.view == view || is_first(fetch)) {
             return;
         }
-        self.fetch = Some(Fetch::new(view, around.view.record(from).run, is_agreed, around.now));
+        self.fetch = Some(Fetch::new(view, around.view.record(from).run, agreed_in, around.now));
         self.fetch_again(around);
     }
 
@@ -189,7 +193,7 @@ impl Lead {
         let Some(mut fetch) = self.fetch.take_if(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
         let Some(slot) = self.whom_to_ask(around.view, &fetch) else {
-            if fetch.is_agreed {
+            if fetch.is_agreed() {
                 self.go_back();
             }
             return;
@@ -272,7 +276,7 @@ impl Lead {
         if view.reference() != fetch.view || !view.is_well_formed() || !term.is_in_bounds() {
             return around.counters.drop(DropReason::Malformed);
         }
-        if fetch.is_agreed {
+        if fetch.agreed_in.is_some() {
             self.learn_agreed(around, view, None);
         } else {
             self.with_election(around, |election, context| election.contents(context, &view));
@@ -359,7 +363,7 @@ mod tests {
     #[test]
     fn a_view_that_is_fetched_has_no_more_names_than_there_may_be_members() {
         let view = ViewRef { term: Term(1), number: 1, digest: Digest(1) };
-        let mut fetch = Fetch::new(view, Run(1), true, Time::ORIGIN);
+        let mut fetch = Fetch::new(view, Run(1), None, Time::ORIGIN);
         let part = |names: usize| ViewPart {
             digest: Digest(1),
             after: None,
