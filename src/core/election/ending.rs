@@ -29,11 +29,11 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns true if this node goes over to another electorate that is led: if that stands over the one that it is sure
-    /// of, or if it formed or took over a first one in which it never voted. Nothing was decided there by this node, and
-    /// the others that it names may be gone without having heard of it.
+    /// of, or, once, if it formed or took over a first one in which it never voted. Nothing was decided there by this node,
+    /// and the others that it names may be gone without having heard of it.
     pub fn yields_to(&self, other: &Descent) -> bool {
         let Some(own) = self.founded() else { return true };
-        let is_idle = self.has_never_voted() && self.lineage() == Some(own.lineage);
+        let is_idle = self.has_never_voted() && self.lineage() == Some(own.lineage) && self.ballot.ended.is_none();
         self.rules.ends_for(&own, other) || is_idle && own.lineage != other.lineage
     }
 
@@ -71,9 +71,10 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Says that this voter's electorate has ended, if its disk knows of that and did not before.
+    /// Says that the electorate in which this node voted has ended, if its disk knows of that and did not before.
     pub(super) fn announce_end(&mut self, before: Option<&EndedElectorate>) {
-        let ended = self.ballot.ended.as_ref().filter(|ended| Some(*ended) != before);
+        let voted = |ended: &&EndedElectorate| ended.electorate.contains(self.ballot.identity);
+        let ended = self.ballot.ended.as_ref().filter(|ended| Some(*ended) != before).filter(voted);
         let by =
             self.founded().filter(|by| ended.is_some_and(|ended| !self.is_voter() || ended.electorate.root != by.root));
         if let Some(by) = by {
@@ -81,8 +82,8 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. One word
-    /// takes it [`MAX_TERMS_BEHIND`] terms further at most; those who know of a higher term say so again.
+    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. That
+    /// takes it [`MAX_TERMS_BEHIND`] terms further at most, once a lease; those who know of a higher term say so again.
     pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
         self.expire(context);
         let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
@@ -90,8 +91,10 @@ impl<R: Rules> Election<R> {
         let above = self.highest_led();
         // A voter that cannot store a ballot cannot be elected above that term either.
         let is_busy = self.is_changing() || self.is_aside;
+        let is_due = self.led_above_at.is_none_or(|at| context.now >= at + self.timing.lease_duration);
         let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
-        if is_below && above >= term && self.rules.leads_above_ended(is_busy) {
+        if is_below && is_due && above >= term && self.rules.leads_above_ended(is_busy) {
+            self.led_above_at = Some(context.now);
             self.rules.give_up_to_go_on(self, context);
             // This voter knows that nobody leads.
             self.is_successor = true;

@@ -138,10 +138,12 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Returns this node's report of the electorate that it knows of. Hearsay that was passed on to it already is not
-    /// passed on again.
+    /// Returns this node's report of the electorate that it knows of: of one that it formed itself once that is on its disk.
+    /// Hearsay that was passed on to it already is not passed on again.
     pub fn electorate_report(&self) -> Option<ElectorateReport> {
-        let sure = self.founded().map(|descent| ElectorateReport { descent, is_sure: true });
+        let stored = self.stored.accepted.as_ref().map(|view| view.electorate.descent());
+        let sure = stored.into_iter().chain(self.ballot.known).max_by_key(Descent::rank);
+        let sure = sure.map(|descent| ElectorateReport { descent, is_sure: true });
         let told = || self.rumoured.filter(|told| told.is_sure).map(|told| ElectorateReport { is_sure: false, ..told });
         sure.or_else(told)
     }

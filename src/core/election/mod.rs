@@ -187,6 +187,8 @@ pub struct Election<R: Rules = Sound> {
     rumoured: Option<ElectorateReport>,
     /// The highest term that was led in another way, or by an electorate that ended for this one.
     floor: Term,
+    /// The time at which this leader went on above an electorate that ended.
+    led_above_at: Option<Time>,
     actions: VecDeque<Action>,
     /// Messages that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -247,12 +249,13 @@ impl<R: Rules> Election<R> {
             strange_to: None,
             rumoured: None,
             floor: Term(0),
+            led_above_at: None,
             actions: VecDeque::new(),
             ignored: 0,
             rules,
         };
         election.take_place(context);
-        if !election.is_voter() {
+        if election.ballot.accepted.is_none() {
             election.announce_end(None);
         }
         election

@@ -11,9 +11,10 @@ use super::scenarios::SECOND;
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
 use crate::election::{
-    Alarm, Body, Descent, ElectionMessage, Electorate, Lineage, NumberedView, Term, Voter, VoterChange,
+    Alarm, Ballot, Body, Descent, ElectionMessage, Electorate, Identity, Lineage, NumberedView, Term, Voter,
+    VoterChange,
 };
-use crate::limits::MAX_TERMS_BEHIND;
+use crate::limits::{EARLIEST_FOUNDING, MAX_TERMS_BEHIND};
 
 /// The voters of each electorate; that of the first three was founded first.
 const SIDES: [[usize; 3]; 2] = [[0, 1, 2], [3, 4, 5]];
@@ -244,4 +245,82 @@ fn one_word_of_terms_far_ahead_takes_a_leader_a_bounded_step_further() {
     let after = highest(&cluster, SIDES[0]);
     assert!(after.0 > before.0 + MAX_TERMS_BEHIND && after.0 < before.0 + MAX_TERMS_BEHIND * 2, "{after:?}");
     cluster.assert_safe();
+}
+
+#[test]
+fn many_words_of_ever_higher_terms_take_a_leader_further_once_a_lease() {
+    let mut cluster = two(7, [0, 0], None);
+    let before = highest(&cluster, SIDES[0]);
+    let terms_led = |cluster: &Cluster| cluster.led.keys().filter(|(_, term)| *term > before).count();
+    for nth in 0..200 {
+        if let Some(leader) = leader_of(&cluster, SIDES[0]) {
+            let term = Term(cluster.election(leader).term().0 + 10);
+            cluster.with(leader, |election, context| election.lead_above(context, term));
+        }
+        cluster.run_for(LEASE / 20);
+        assert!(terms_led(&cluster) <= nth / 20 + 1, "{nth}");
+    }
+    assert!(terms_led(&cluster) >= 5);
+    cluster.assert_safe();
+}
+
+#[test]
+fn a_voter_that_never_voted_goes_over_to_one_that_gives_way_to_its_own_once() {
+    let mut cluster = Cluster::empty(11);
+    let founded = |nth: usize| {
+        let voters = [1, 2].map(|nth| Voter { id: id(nth), identity: Identity(100 + nth as u64) });
+        Electorate::founded_by(voters.to_vec(), EARLIEST_FOUNDING + nth as u64)
+    };
+    let (first, second) = (founded(1), founded(2));
+    let [node, ..] = SIDES[0].map(|_| cluster.add(SIDES[0].map(id).to_vec()));
+    let me = cluster.nodes[node].identity;
+    let of_mine = |electorate: &Electorate| {
+        let change = VoterChange::Added(Voter { id: id(node), identity: me });
+        NumberedView::founding(electorate.changed(&change).expect("a change"))
+    };
+    cluster.nodes[node].disk.accepted = Some(of_mine(&first));
+    cluster.start(node);
+    let writes = cluster.nodes[node].disk.version;
+    for _ in 0..10 {
+        cluster.with(node, |election, context| election.learn_of(context, Some(second.descent()), None));
+        cluster.run_for(SECOND);
+        cluster.with(node, |election, context| election.contents(context, &of_mine(&first)));
+        cluster.run_for(SECOND);
+    }
+    assert_eq!(cluster.election(node).founded().map(|of| of.lineage), Some(first.lineage));
+    assert!(cluster.nodes[node].disk.version <= writes + 3, "{}", cluster.nodes[node].disk.version - writes);
+}
+
+#[test]
+fn who_learnt_in_one_that_ended_or_votes_elsewhere_by_now_says_nothing_of_its_end() {
+    let mut cluster = two(9, [0, 0], None);
+    assert!(meet(&mut cluster));
+    let says = |cluster: &mut Cluster, ballot: Ballot| {
+        cluster.alarms.clear();
+        cluster.crash(3);
+        cluster.nodes[3].disk = ballot;
+        cluster.start(3);
+        cluster.alarms.iter().any(|(_, alarm)| matches!(alarm, Alarm::ElectorateEnded { .. }))
+    };
+    let ended = cluster.nodes[3].disk.clone();
+    assert!(says(&mut cluster, ended.clone()));
+    let learner = Ballot { identity: Identity(1 << 40), ..ended.clone() };
+    assert!(!says(&mut cluster, learner));
+    let removed = Ballot { accepted: cluster.nodes[0].disk.accepted.clone(), ..ended };
+    assert!(!says(&mut cluster, removed), "it was voted in by the other one, and out");
+}
+
+#[test]
+fn nobody_is_told_of_an_electorate_that_is_not_yet_on_the_disk_of_its_founder() {
+    let mut cluster = Cluster::empty(12);
+    for _ in SIDES[0] {
+        let node = cluster.add(SIDES[0].map(id).to_vec());
+        cluster.nodes[node].write_delay = Some((500 * MS, 500 * MS));
+        cluster.start(node);
+    }
+    let is_formed = |cluster: &Cluster| cluster.election(0).founded().is_some();
+    assert!(cluster.run_until(SECOND * 20, is_formed));
+    assert!(!cluster.election(0).is_stored() && cluster.election(0).electorate_report().is_none());
+    cluster.run_for(SECOND);
+    assert!(cluster.election(0).electorate_report().is_some_and(|told| told.is_sure));
 }
