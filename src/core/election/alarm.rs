@@ -41,6 +41,11 @@ pub enum Alarm {
     },
     /// This node is to form the first electorate, and its wall clock shows a time before this program's.
     ClockBehind,
+    /// All configured voters have met, and the one that is to form the first electorate has not.
+    FounderWaits {
+        /// Its name.
+        id: NodeId,
+    },
     /// The cluster has an electorate without this node, though this node is configured as a voter.
     ElectorateExists,
     /// Configured voters have not sent their identities: no electorate is formed.
@@ -91,6 +96,7 @@ impl Alarm {
             Alarm::OtherElectorate { .. } => "other electorate",
             Alarm::ElectorateEnded { .. } => "electorate ended",
             Alarm::ClockBehind => "clock behind",
+            Alarm::FounderWaits { .. } => "founder waits",
             Alarm::ElectorateExists => "electorate exists",
             Alarm::VotersMissing { .. } => "voters missing",
             Alarm::FormingHeldUp { .. } => "forming held up",
@@ -152,6 +158,11 @@ impl fmt::Display for Alarm {
             Alarm::ClockBehind => f.write_str(
                 "the clock of this machine shows a time before this program was made, and this node is to found the first \
                  electorate, which bears that time: it founds none until the clock is set, which it looks at every ten seconds",
+            ),
+            Alarm::FounderWaits { id } => write!(
+                f,
+                "all of leadership.voters have met, and {id:?}, the first of them by name, which is to found the electorate, has \
+                 not: its log says why (its clock, its disk, or an electorate that it was told of)"
             ),
             Alarm::ElectorateExists => f.write_str(
                 "this cluster has an electorate, and this node is not in it, though leadership.voters names it: it forms no \

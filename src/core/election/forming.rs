@@ -96,6 +96,9 @@ impl<R: Rules> Election<R> {
             let ids: Vec<NodeId> = self.configured.iter().filter(is_missing).cloned().collect();
             if !ids.is_empty() {
                 self.actions.push_back(Action::Alarm(Alarm::VotersMissing { ids }));
+            } else if let Some(id) = self.configured.first().filter(|id| **id != self.me) {
+                // What keeps it from that is in its own log alone.
+                self.actions.push_back(Action::Alarm(Alarm::FounderWaits { id: id.clone() }));
             }
         }
         if context.now >= forming.ask_at {

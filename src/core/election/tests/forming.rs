@@ -207,3 +207,18 @@ fn a_voter_that_never_comes_is_named_to_the_operator() {
     let (_, told) = missing(0);
     assert!(told.to_string().contains("v2;"), "{told}");
 }
+
+#[test]
+fn a_founder_that_does_not_found_is_named_to_the_operator_of_the_others() {
+    let mut cluster = Cluster::new(1, 3);
+    cluster.start(0);
+    cluster.with(0, |election, context| election.set_wall_clock(context, 0));
+    cluster.start(1);
+    cluster.start(2);
+    cluster.run_for(SECOND * 20);
+    let waits = |node: usize| (node, Alarm::FounderWaits { id: id(0) });
+    assert!(cluster.alarms.contains(&(0, Alarm::ClockBehind)) && !cluster.alarms.contains(&waits(0)));
+    assert!(cluster.alarms.contains(&waits(1)) && cluster.alarms.contains(&waits(2)), "{:?}", cluster.alarms);
+    cluster.with(0, |election, context| election.set_wall_clock(context, EARLIEST_FOUNDING));
+    assert!(cluster.run_until(SECOND * 5, |p| p.leader().is_some()));
+}
