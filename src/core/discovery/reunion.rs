@@ -322,9 +322,10 @@ impl Reunion {
         missing
     }
 
-    /// Returns true if a seed may not be Up: one that was found in the view a moment ago is not known to be there yet.
-    pub(crate) fn misses_seed(&self, now: Time, view: &View, settings: &Settings) -> bool {
-        self.seeds.iter().any(|seed| !self.is_up_at(now, view, settings, *seed))
+    /// Returns the number of seeds that may not be Up: one that was found in the view a moment ago is not known to be there
+    /// yet.
+    pub(crate) fn count_missing_seeds(&self, now: Time, view: &View, settings: &Settings) -> usize {
+        self.seeds.iter().filter(|seed| !self.is_up_at(now, view, settings, **seed)).count()
     }
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.

@@ -1,28 +1,24 @@
-//! Missing voters: whoever is sure of an electorate looks for its voters, for those of before, and for its own seeds,
-//! as long as they are not there.
+//! Missing voters: whoever is sure of an electorate looks for its voters and for its own seeds, for a while after they
+//! are gone.
 //!
-//! They may come back with empty disks and know each other alone: voters of the present electorate, or those of a list
-//! of long ago, which others have replaced. So they must hear of the electorate before they have formed another one:
-//! within the six tenths of a second in which they look for each other (see `joining::finders`). That is too short
-//! for looking once in a retry interval, as for other members that are lost.
+//! They may come back with empty disks and know each other alone. So they must hear of the electorate before they have
+//! formed another one: within the six tenths of a second in which they look for each other (see `joining::finders`). That
+//! is too short for looking once in a retry interval, as for other members that are lost.
 //!
-//! **Why from here, and for ever.** The blank nodes know nothing but each other, so that only time or somebody else can
-//! help. Time does not: a cluster that is really new must have a leader soon, and a blank node cannot tell the two apart;
-//! it waits a little longer than others before it founds (`FORMING_DELAY`), so that packets may be lost, and no more. So
-//! somebody who is sure looks for them. To look less often for what has been gone for long would save little, and would
-//! fail just those that are reinstalled after a long rest: all members together send 1.3 kB/s for each address that is
-//! missing, and in a large cluster, where each asks once in a retry interval, no more than they do for any lost seed. Nor
-//! are addresses passed over that refuse: no port is closed for good, and by the time that it opens it is late.
+//! **Why from here, and for [`MISSING_VOTER_SEARCH`].** The blank nodes know nothing but each other, so that only time or
+//! somebody else can help. Time does not: a cluster that is really new must have a leader soon, and a blank node cannot
+//! tell the two apart; it waits a little longer than others before it founds (`FORMING_DELAY`), so that packets may be
+//! lost, and no more. So somebody who is sure looks for them, as long as a process that was started again may take to be
+//! there. Who is reinstalled later is looked for like any lost member or seed: if it has formed another electorate by
+//! then, one of the two ends where they meet (see `other`).
 //!
 //! Invariants:
 //! - All members together ask each address [`MISSING_VOTER_QUESTIONS`] times a second, if each of them may then wait
-//!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least. A member asks [`MAX_VOTERS`] seeds at one
-//!   time, beginning at a random one.
+//!   for a retry interval at most, and for [`MISSING_VOTER_PAUSE`] at least, until nothing has changed for
+//!   [`MISSING_VOTER_SEARCH`]. A member asks [`MAX_VOTERS`] seeds at one time, beginning at a random one.
 //! - Where another member is Up by now nobody else is looked for.
 //! - A question is a small datagram. No copy goes by a bootstrap link: whoever is at its other end was asked as it was
 //!   connected, and what goes by it is not lost.
-//! - Voters of before are forgotten with their records, a day after they are gone, and by a member that starts again; the
-//!   newest [`MAX_VOTERS`] of them are remembered.
 //!
 //! Must not know: what a node does that is found.
 
@@ -34,9 +30,8 @@ use rand::RngExt;
 
 use super::Lead;
 use super::steps::{LeadStep, Surroundings};
-use crate::election::Electorate;
-use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
-use crate::member::{NodeId, Run, Status};
+use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, MISSING_VOTER_SEARCH};
+use crate::member::{Run, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
 
@@ -52,8 +47,9 @@ pub(super) struct Search {
     pub(super) look_at: Option<Time>,
     /// The voters and seeds whose links broke, each with the time of that: they may be gone.
     cut_off: BTreeMap<Run, Time>,
-    /// The voters that were replaced or removed, the newest last.
-    former_voters: Vec<NodeId>,
+    /// The number of voters and seeds that are missing, and the time until which they are looked for: it is counted anew
+    /// with each of them that is gone or comes.
+    missing: (usize, Time),
 }
 
 /// Returns the pause of each of so many members between two questions to the same address.
@@ -64,33 +60,21 @@ fn pause_among(members: usize, longest: Duration) -> Duration {
 
 /// Who is missing.
 impl Lead {
-    /// Remembers the voters of the agreed electorate that do not vote in the next one.
-    pub(super) fn note_former_voters(&mut self, next: &Electorate) {
-        let votes = |id: &NodeId| next.voters.iter().any(|voter| voter.id == *id);
-        let before = self.agreed.iter().flat_map(|agreed| &agreed.electorate.voters);
-        let gone: Vec<NodeId> = before.map(|voter| voter.id.clone()).filter(|id| !votes(id)).collect();
-        let former = &mut self.search.former_voters;
-        former.retain(|id| !votes(id) && !gone.contains(id));
-        former.extend(gone);
-        former.drain(..former.len().saturating_sub(MAX_VOTERS));
-    }
-
     /// Returns true if this node is sure of an electorate, and Up, so that it looks for those who are not.
     fn looks_for_others(&self, around: &Surroundings<'_>) -> bool {
         around.phase.is_up() && self.founded().is_some()
     }
 
-    /// Returns true if somebody is not there who must not form another electorate.
-    fn misses_voters(&self, around: &Surroundings<'_>) -> bool {
-        self.looks_for_others(around)
-            && (self.missing_voters(around.view).next().is_some()
-                || around.reunion.misses_seed(around.now, around.view, around.settings))
+    /// Returns the number of those who are not there and must not form another electorate.
+    fn count_missing(&self, around: &Surroundings<'_>) -> usize {
+        let seeds = || around.reunion.count_missing_seeds(around.now, around.view, around.settings);
+        if self.looks_for_others(around) { self.missing_voters(around.view).count() + seeds() } else { 0 }
     }
 
-    /// Returns the members that vote, or did.
+    /// Returns the members that vote.
     fn voters_sought<'a>(&'a self, view: &'a View) -> impl Iterator<Item = Slot> + 'a {
         let voters = self.electorate().into_iter().flat_map(|electorate| &electorate.voters).map(|voter| &voter.id);
-        voters.chain(&self.search.former_voters).filter_map(|id| view.slot_of(id.as_str()))
+        voters.filter_map(|id| view.slot_of(id.as_str()))
     }
 
     /// Returns the voters that are not there, and those who may be gone.
@@ -130,6 +114,7 @@ impl Lead {
         if cut_off.len() < MAX_CUT_OFF {
             cut_off.insert(run, around.now);
         }
+        self.search.missing.0 = 0;
         self.schedule(around);
     }
 
@@ -157,11 +142,15 @@ impl Lead {
 impl Lead {
     /// Sets the time at which missing voters are looked for first, or ends that.
     pub(super) fn plan_look_for_voters(&mut self, around: &Surroundings<'_>) {
-        let misses_voters = self.misses_voters(around);
-        if misses_voters != self.search.look_at.is_some() {
+        let (missing, before) = (self.count_missing(around), self.search.missing.0);
+        if missing != before {
+            self.search.missing = (missing, around.now + MISSING_VOTER_SEARCH);
+        }
+        let is_on = missing > 0 && around.now < self.search.missing.1;
+        if is_on != self.search.look_at.is_some() {
             let pause = self.pause_of_searchers(around);
             // All members begin at about the same moment: from the first one on they take turns.
-            self.search.look_at = misses_voters.then(|| around.now + pause.mul_f64(self.random.random()));
+            self.search.look_at = is_on.then(|| around.now + pause.mul_f64(self.random.random()));
         }
     }
 

@@ -154,7 +154,6 @@ impl Lead {
         let descent = view.electorate.descent();
         self.end_for(around, &descent);
         self.last_delta = delta.or_else(|| self.agreed.as_ref().map(|held| view.since(held)));
-        self.note_former_voters(&view.electorate);
         let before = self.agreed.replace(view.clone());
         before.into_iter().for_each(|before| self.keep_a_while(before));
         self.fetch.take_if(|fetch| fetch.agreed_in.is_some_and(|rank| (rank, fetch.view.number) <= key(&view)));

@@ -92,9 +92,10 @@ pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);
 /// The number of members that tell the leader of the electorate that stands of the terms of one that ended, on average,
 /// besides those that voted in that.
 pub const ENDED_TELLERS: f64 = 8.0;
-/// The number of times a second that all members together look for each voter, former voter and seed that is missing: several
-/// times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of those that come back with empty disks.
+/// The number of times a second that all members together look for each voter and seed that is missing: several times in the [`FOUNDING_DELAY`](super::FOUNDING_DELAY) of those that come back with empty disks.
 pub const MISSING_VOTER_QUESTIONS: u32 = 20;
+/// The time for which they do, since the last one was gone or came: as long as a process takes to be started again.
+pub const MISSING_VOTER_SEARCH: Duration = Duration::from_secs(60);
 /// The least time between two of these questions by one member.
 pub const MISSING_VOTER_PAUSE: Duration = Duration::from_millis(50);
 /// The least time between two questions for the leader.

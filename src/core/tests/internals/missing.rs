@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, address, id, ms};
-use crate::io::{Command, Input, LinkEvent, Output, Reply};
-use crate::limits::{MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS};
+use crate::io::{Command, Input, LinkEvent, Output};
+use crate::limits::{
+    MAX_SEEDS, MAX_VOTERS, MIN_QUESTION_BYTES, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, MISSING_VOTER_SEARCH,
+};
 use crate::member::{Run, Status};
 use crate::settings::Profile;
 use crate::wire::{Header, Message, Packet, PacketBuilder};
@@ -71,6 +73,32 @@ fn a_missing_voter_is_looked_for_by_everybody_also_while_a_majority_is_there() {
 }
 
 #[test]
+fn who_is_missing_is_looked_for_like_any_other_after_a_while_and_again_with_each_other_one_that_is_gone_or_comes() {
+    let mut net = cluster(6, 3);
+    net.kill(1);
+    let left = [0, 2, 3, 4];
+    let packets = |net: &mut Net| {
+        net.sent = Some(Vec::new());
+        net.run(SECOND * 20);
+        let sent = net.sent.take().expect("kept");
+        sent.iter().filter(|(_, to, _)| *to == address(1)).count() / 20
+    };
+    net.run(SECOND * 10);
+    let at_first = packets(&mut net);
+    net.run(MISSING_VOTER_SEARCH - SECOND * 20);
+    let later = packets(&mut net);
+    println!("{at_first} packets a second, then {later}");
+    assert!(at_first >= later + 15, "{at_first}, then {later}");
+    assert_eq!(looks(&mut net, &left, 1, SECOND * 20), 0, "nothing new");
+    assert!(questions(&mut net, &left, 1, SECOND * 20) > 0, "like any lost member");
+    net.kill(2);
+    net.run(SECOND * 10);
+    assert!(looks(&mut net, &left, 1, SECOND * 10) > 0, "both may come back blank");
+    net.run(MISSING_VOTER_SEARCH);
+    assert_eq!(looks(&mut net, &left, 1, SECOND * 10), 0);
+}
+
+#[test]
 fn a_missing_voter_is_looked_for_by_many_members_no_more_often_than_by_a_few() {
     let mut net = Net::new(Profile::Local);
     // Each of so many waits for longer than a second between two questions.
@@ -116,23 +144,6 @@ fn a_missing_voter_is_asked_by_a_bootstrap_link_once_and_then_by_datagrams_alone
 }
 
 #[test]
-fn a_voter_that_was_replaced_and_left_is_looked_for_while_it_is_remembered() {
-    let mut net = cluster(5, 3);
-    let gone = (leader(&net).0 + 1) % 3;
-    net.settings.reap_after = SECOND * 60;
-    let (old, new) = (id(&format!("n{gone}")), id("n4"));
-    net.command(MEMBER, Command::ReplaceVoter { ticket: 1, old, new });
-    net.run(SECOND * 5);
-    assert!(matches!(net.nodes[MEMBER].replies[..], [Reply::Electorate(_)]), "{:?}", net.nodes[MEMBER].replies);
-    net.command(gone, Command::Leave);
-    net.run(SECOND * 10);
-    assert!(net.nodes[gone].stopped.is_some());
-    let left: Vec<usize> = (0..5).filter(|node| *node != gone).collect();
-    let looks = looks(&mut net, &left, gone, SECOND * 10);
-    assert_paced(looks, 10);
-}
-
-#[test]
 fn where_another_member_is_at_the_address_of_a_voter_that_is_gone_nobody_looks_for_that_one() {
     let mut net = cluster(5, 3);
     let gone = if leader(&net).0 == 1 { 2 } else { 1 };
@@ -146,29 +157,6 @@ fn where_another_member_is_at_the_address_of_a_voter_that_is_gone_nobody_looks_f
     for node in left.into_iter().chain([another]) {
         assert_eq!(looks(&mut net, &[node], gone, SECOND * 5), 0, "n{node}");
     }
-}
-
-#[test]
-fn of_more_voters_that_were_replaced_than_are_remembered_the_first_gives_way_and_the_last_is_looked_for() {
-    let replaced = MAX_VOTERS + 1;
-    let mut net = cluster(3 + replaced, 3);
-    // n0 is everybody's seed, and goes on voting.
-    for old in 1..=replaced {
-        let (old, new) = (id(&format!("n{old}")), id(&format!("n{}", old + 2)));
-        net.command(0, Command::ReplaceVoter { ticket: 1, old, new });
-        net.run(SECOND * 5);
-    }
-    let replies = &net.nodes[0].replies;
-    let is_replaced = |reply: &Reply| matches!(reply, Reply::Electorate(_));
-    assert!(replies.len() == replaced && replies.iter().all(is_replaced), "{replies:?}");
-    let (first, last) = (1, replaced);
-    for gone in [first, last] {
-        net.command(gone, Command::Leave);
-    }
-    net.run(SECOND * 10);
-    let left: Vec<usize> = (0..net.nodes.len()).filter(|node| ![first, last].contains(node)).collect();
-    assert_eq!(looks(&mut net, &left, first, SECOND * 10), 0);
-    assert!(looks(&mut net, &left, last, SECOND * 10) > 0);
 }
 
 #[test]
