@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::contact::Contacts;
 use crate::context::Context;
-use crate::io::{Notice, Output};
+use crate::io::Output;
 use crate::limits::{
     BOOTSTRAP_ONE_IN, MAX_ADDRESSES_PER_SEED, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_QUESTION_BYTES,
     SEEDS_ASKED_ALONE,
@@ -54,16 +54,6 @@ pub(crate) struct Reunion {
     /// The last Down member that had its turn.
     last_down: Option<NodeId>,
     pub(super) contacts: Contacts,
-    /// A member of long standing that introduced itself lately, and that nobody had told of.
-    met: Option<Met>,
-}
-
-/// A member of long standing that nobody here knew, and how many more like it came since.
-#[derive(Debug, Clone)]
-struct Met {
-    id: NodeId,
-    address: SocketAddr,
-    others: usize,
 }
 
 /// Most addresses that are remembered as this node's own.
@@ -93,7 +83,6 @@ impl Reunion {
             remembered_at: None,
             last_down: None,
             contacts: Contacts::default(),
-            met: None,
         }
     }
 
@@ -138,20 +127,6 @@ impl Reunion {
         self.seeds.sort_unstable();
         self.seeds.dedup();
         self.seeds.iter().copied().filter(|seed| !before.contains(seed)).collect()
-    }
-
-    /// Takes note of a member of long standing that introduces itself, and that nobody here knew.
-    pub(crate) fn met(&mut self, id: &NodeId, address: SocketAddr) {
-        if self.met.is_none() && !self.is_contact(address) {
-            self.met = Some(Met { id: id.clone(), address, others: 0 });
-        }
-    }
-
-    /// Takes note of one more member of long standing that nobody here knew.
-    pub(crate) fn met_another(&mut self, id: &NodeId) {
-        if let Some(met) = self.met.as_mut().filter(|met| met.id != *id) {
-            met.others += 1;
-        }
     }
 
     /// Adds addresses to join through; the newest [`MAX_SEEDS`] are kept.
@@ -226,9 +201,6 @@ impl Reunion {
 
     /// Looks for lost seeds and members.
     pub(crate) fn reunite(&mut self, out: &mut Outbox<'_>) {
-        if let Some(Met { id, address, others }) = self.met.take().filter(|met| met.others > 0) {
-            out.cx.notice("clusters met", Notice::ClustersMet { id, address, members: others + 1 });
-        }
         let (seeds, bootstrapped) = self.next_missing_seeds(out.cx, out.view);
         for seed in seeds {
             out.ask_who(seed);

@@ -47,16 +47,6 @@ pub enum Notice {
         /// The source address.
         from: SocketAddr,
     },
-    /// Members came at once that nobody here knew and that have run for long: another cluster of this name and key, or the
-    /// other half of this one.
-    ClustersMet {
-        /// The first of them that this node met.
-        id: NodeId,
-        /// The address of that one.
-        address: SocketAddr,
-        /// The number of them that came until now.
-        members: usize,
-    },
     /// A newcomer with no protocol version in common was turned away.
     OtherProtocol {
         /// The source address.
@@ -247,12 +237,6 @@ impl fmt::Display for Notice {
             Notice::OtherCluster { from } => write!(
                 f,
                 "ignored packets of another cluster from {from}: check the cluster name and the seeds on both sides"
-            ),
-            Notice::ClustersMet { id, address, members } => write!(
-                f,
-                "{members} members that nobody here knew, and that have run for long, came at once with {id:?} at {address}: two \
-                 clusters of one name met and are one now, or nodes waited long to be let in; if that was not meant, give each \
-                 cluster a name (--cluster) and a key (--key-file) of its own"
             ),
             Notice::OtherProtocol { from } => {
                 write!(f, "turned {from} away: no protocol version in common; upgrade one side")

@@ -13,7 +13,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::limits::SETTLE;
-use crate::member::Record;
 use crate::time::Time;
 use crate::view::{Slot, View, index_of};
 
@@ -63,11 +62,6 @@ impl Arrivals {
     pub(crate) fn note_live(&mut self, live: usize) -> usize {
         self.largest = self.largest.max(live);
         self.largest
-    }
-
-    /// Returns the time for which this node has been Up.
-    fn up_for(&self, now: Time) -> Duration {
-        self.up_since.map_or(Duration::ZERO, |up_since| now.since(up_since))
     }
 
     /// Notes the time at which a new run came.
@@ -128,14 +122,6 @@ impl Arrivals {
             self.back.insert(slot, view.record(slot).address);
         }
         self.note_arrival(now, slot);
-    }
-
-    /// Returns true if a member that nobody here knew began so long ago, by its own clock, that it was a member
-    /// elsewhere, or waited for long to be let in.
-    pub(crate) fn is_of_long_standing(&self, now: Time, me: &Record, record: &Record) -> bool {
-        let up_for = self.up_for(now);
-        let clock = me.incarnation.saturating_add(up_for.as_millis() as u64);
-        up_for >= SETTLE && record.incarnation.saturating_add(SETTLE.as_millis() as u64) < clock
     }
 
     /// Returns true if a member came after this node and a short while ago.

@@ -320,9 +320,6 @@ impl Core {
             self.cx.counters.drop(DropReason::RateLimited);
             return Introduction::Ignored;
         }
-        if held.is_none() && self.arrivals.is_of_long_standing(self.cx.now, self.view.me(), &record) {
-            self.reunion.met(&record.id, record.address);
-        }
         let (run, id) = (record.run, record.id.clone());
         self.learn(News::told(record), None);
         match self.view.slot_of_run(run) {

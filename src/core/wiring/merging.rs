@@ -137,11 +137,6 @@ impl Core {
         peer.method = method;
         let slot = self.view.insert(record, hash, peer);
         self.arrivals.note_arrival(self.cx.now, slot);
-        let record = self.view.record(slot);
-        if record.status.is_live() && self.arrivals.is_of_long_standing(self.cx.now, self.view.me(), record) {
-            let id = record.id.clone();
-            self.reunion.met_another(&id);
-        }
         let cause = Cause::Told { from, is_brought_in: joiner.proven };
         self.settle(Transition { slot, before: None, listed: joiner.listed, method, cause });
         Some(hash)
