@@ -11,7 +11,7 @@
 //!
 //! Must not know: why somebody is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use rand::RngExt;
@@ -43,8 +43,9 @@ pub(crate) struct Reunion {
     extra: Vec<SocketAddr>,
     /// Last known addresses, from the data directory or from before an isolation.
     remembered: Vec<SocketAddr>,
-    /// Addresses under which this node met itself, and the time when it did last.
-    mine: BTreeMap<SocketAddr, Time>,
+    /// Addresses under which this node met itself since it moved last, until somebody else answered there; at most
+    /// [`MAX_MINE`].
+    mine: BTreeSet<SocketAddr>,
     /// The run that was Up at a seed's address the last time all members were looked at, or has answered from there, and
     /// the address in its record.
     seed_runs: BTreeMap<SocketAddr, (Run, SocketAddr)>,
@@ -58,11 +59,6 @@ pub(crate) struct Reunion {
 
 /// Most addresses that are remembered as this node's own.
 const MAX_MINE: usize = MAX_SEEDS * MAX_ADDRESSES_PER_SEED;
-/// The number of retry intervals after which an address at which this node met itself is one like any other again, and one
-/// more for each such address. They are asked in their turns, like missing seeds. The address that this node advertises is
-/// its own for good.
-const MINE_FOR: u32 = 4;
-
 impl Reunion {
     /// Returns the number of addresses known as this node's own.
     pub(crate) fn size(&self) -> usize {
@@ -77,7 +73,7 @@ impl Reunion {
             seeds: Vec::new(),
             extra: Vec::new(),
             remembered,
-            mine: BTreeMap::new(),
+            mine: BTreeSet::new(),
             seed_runs: BTreeMap::new(),
             next_seed: 0,
             remembered_at: None,
@@ -168,16 +164,19 @@ impl Reunion {
 
     /// Returns true if this node met itself under this address.
     pub(crate) fn is_mine(&self, address: SocketAddr) -> bool {
-        self.mine.contains_key(&address)
+        self.mine.contains(&address)
     }
 
     /// Takes note that this node met itself under this address.
-    pub(crate) fn note_own_address(&mut self, address: SocketAddr, now: Time) {
-        if self.mine.len() >= MAX_MINE && !self.mine.contains_key(&address) {
-            let oldest = self.mine.iter().min_by_key(|(_, met)| **met).map(|(address, _)| *address);
-            oldest.and_then(|oldest| self.mine.remove(&oldest));
+    pub(crate) fn note_own_address(&mut self, address: SocketAddr) {
+        if self.mine.len() < MAX_MINE {
+            self.mine.insert(address);
         }
-        self.mine.insert(address, now);
+    }
+
+    /// Forgets where this node met itself, since it moves: others may come to be there.
+    pub(crate) fn forget_own_addresses(&mut self) {
+        self.mine.clear();
     }
 
     /// Takes note that a run whose record has another address has answered here: it is behind a translator, say.
@@ -201,7 +200,7 @@ impl Reunion {
 
     /// Looks for lost seeds and members.
     pub(crate) fn reunite(&mut self, out: &mut Outbox<'_>) {
-        let (seeds, bootstrapped) = self.next_missing_seeds(out.cx, out.view);
+        let (seeds, bootstrapped) = self.next_missing_seeds(out.view);
         for seed in seeds {
             out.ask_who(seed);
         }
@@ -243,14 +242,14 @@ impl Reunion {
 
     /// Returns the seed whose turn it is, and beside it, for a node that sees nobody, the next ones: what is asked of one may be
     /// lost. Also the one that is asked by a bootstrap link as well: each is, every so many turns of its own.
-    fn next_missing_seeds(&mut self, cx: &Context, view: &View) -> (Vec<SocketAddr>, Option<SocketAddr>) {
+    fn next_missing_seeds(&mut self, view: &View) -> (Vec<SocketAddr>, Option<SocketAddr>) {
         self.next_seed = self.next_seed.wrapping_add(1);
-        let mut missing = self.all_missing_seeds(cx, view);
-        // Whoever plays a question back makes a seed look like this node itself: it is asked all the same, and answers.
+        let mut missing = self.all_missing_seeds(view);
+        // Others may be there now, where this node met itself, or whoever answered is elsewhere by its own record: it is a
+        // balancer, say.
         let me = view.me().address;
         let mine = |seed: &&SocketAddr| **seed != me && self.is_mine(**seed);
         missing.extend(self.seeds.iter().filter(mine));
-        // Whoever answered there is elsewhere by its own record, and others may be there now: it is a balancer, say.
         let is_elsewhere =
             |seed: &&SocketAddr| self.seed_runs.get(*seed).is_some_and(|(_, advertised)| advertised != *seed);
         missing.extend(self.seeds.iter().filter(is_elsewhere));
@@ -266,9 +265,9 @@ impl Reunion {
     }
 
     /// Returns the addresses of the seeds that are not Up.
-    fn all_missing_seeds(&mut self, cx: &Context, view: &View) -> Vec<SocketAddr> {
+    fn all_missing_seeds(&mut self, view: &View) -> Vec<SocketAddr> {
         let mut missing: Vec<SocketAddr> =
-            self.seeds.iter().copied().filter(|seed| !self.is_up_at(cx.now, view, &cx.settings, *seed)).collect();
+            self.seeds.iter().copied().filter(|seed| !self.is_up_at(view, *seed)).collect();
         if missing.is_empty() {
             return missing;
         }
@@ -286,8 +285,8 @@ impl Reunion {
     }
 
     /// Returns addresses of seeds that are not Up, so many at most, beginning at a random one.
-    pub(crate) fn missing_seeds(&mut self, cx: &Context, view: &View, most: usize) -> Vec<SocketAddr> {
-        let mut missing = self.all_missing_seeds(cx, view);
+    pub(crate) fn missing_seeds(&mut self, view: &View, most: usize) -> Vec<SocketAddr> {
+        let mut missing = self.all_missing_seeds(view);
         let first = self.rng.random_range(0..missing.len().max(1));
         missing.rotate_left(first);
         missing.truncate(most);
@@ -296,21 +295,17 @@ impl Reunion {
 
     /// Returns the number of seeds that may not be Up: one that was found in the view a moment ago is not known to be there
     /// yet.
-    pub(crate) fn count_missing_seeds(&self, now: Time, view: &View, settings: &Settings) -> usize {
-        self.seeds.iter().filter(|seed| !self.is_up_at(now, view, settings, **seed)).count()
+    pub(crate) fn count_missing_seeds(&self, view: &View) -> usize {
+        self.seeds.iter().filter(|seed| !self.is_up_at(view, **seed)).count()
     }
 
     /// Returns true if the seed at this address is known to be Up, or is this node itself.
-    fn is_up_at(&self, now: Time, view: &View, settings: &Settings, seed: SocketAddr) -> bool {
+    fn is_up_at(&self, view: &View, seed: SocketAddr) -> bool {
         let is_up = |(run, advertised): &(Run, SocketAddr)| {
             let record = view.slot_of_run(*run).map(|slot| view.record(slot));
             record.is_some_and(|record| record.status == Status::Up && record.address == *advertised)
         };
-        // Each of them has its turn in that time.
-        let intervals = MINE_FOR + self.mine.len() as u32;
-        let until = settings.retry_interval * intervals;
-        let is_recent = |met: &Time| seed == view.me().address || now.since(*met) < until;
-        self.mine.get(&seed).is_some_and(is_recent) || self.seed_runs.get(&seed).is_some_and(is_up)
+        self.is_mine(seed) || self.seed_runs.get(&seed).is_some_and(is_up)
     }
 
     /// Returns the most recently lost Down member, and one other in turn.

@@ -310,11 +310,10 @@ impl Joiner {
             match *message {
                 Message::Join { nonce, .. } => {
                     // From whatever address: a router may send it back from one of its own, and the nonce names the one
-                    // that was asked. Who was only heard of got a question, too, and says nothing about others. Whoever
-                    // reads one to a seed on its way may play it back, so that such an address is asked all the same.
+                    // that was asked. Who was only heard of got a question, too, and says nothing about others.
                     let Some(joining) = &self.joining else { continue };
                     if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
-                        reunion.note_own_address(asked.address, out.cx.now);
+                        reunion.note_own_address(asked.address);
                         is_me = true;
                     }
                 }
@@ -328,7 +327,7 @@ impl Joiner {
                         seeds.into_iter().find(|seed| out.packets.prover.is_nonce(nonce, *seed, out.cx.now))
                     };
                     if let Some(mine) = mine {
-                        reunion.note_own_address(mine, out.cx.now);
+                        reunion.note_own_address(mine);
                         is_me = true;
                     }
                 }

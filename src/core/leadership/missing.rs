@@ -67,7 +67,7 @@ impl Lead {
 
     /// Returns the number of those who are not there and must not form another electorate.
     fn count_missing(&self, around: &Surroundings<'_>) -> usize {
-        let seeds = || around.reunion.count_missing_seeds(around.now, around.view, around.settings);
+        let seeds = || around.reunion.count_missing_seeds(around.view);
         if self.looks_for_others(around) { self.missing_voters(around.view).count() + seeds() } else { 0 }
     }
 

@@ -105,7 +105,7 @@ impl Core {
 
     /// Returns true if a seed may not be Up.
     pub fn misses_seed(&self) -> bool {
-        self.reunion.count_missing_seeds(self.cx.now, &self.view, &self.cx.settings) > 0
+        self.reunion.count_missing_seeds(&self.view) > 0
     }
 
     /// Returns true if this joiner is held beside the view.

@@ -285,6 +285,7 @@ impl Core {
             return self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY);
         }
         let ticket = self.me.moving.end(&mut self.cx);
+        self.reunion.forget_own_addresses();
         self.gossip.flood(&mut outbox!(self));
         self.link_all_anew();
         if let Some(ticket) = ticket {
