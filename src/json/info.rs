@@ -173,19 +173,38 @@ pub struct Pace {
     pub retry_interval_ms: u64,
     /// The age at which members that are Down or left are forgotten, in milliseconds.
     pub reap_after_ms: u64,
+    /// The time without a frame after which a link shows firewalls that it is in use, in milliseconds; 0 in answers of older
+    /// agents.
+    #[serde(default)]
+    pub link_keepalive_ms: u64,
 }
 
 impl From<&Settings> for Pace {
     fn from(settings: &Settings) -> Self {
+        // Each by its name, so that none is forgotten that comes to be.
+        let &Settings {
+            heartbeat_interval,
+            suspect_timeout,
+            down_timeout,
+            gossip_interval,
+            gossip_fanout,
+            probe_timeout,
+            retry_interval,
+            reap_after,
+            link_keepalive,
+            mtu: _,
+            observers: _,
+        } = settings;
         Self {
-            heartbeat_interval_ms: millis(settings.heartbeat_interval),
-            suspect_timeout_ms: millis(settings.suspect_timeout),
-            down_timeout_ms: millis(settings.down_timeout),
-            gossip_interval_ms: millis(settings.gossip_interval),
-            gossip_fanout: settings.gossip_fanout,
-            probe_timeout_ms: millis(settings.probe_timeout),
-            retry_interval_ms: millis(settings.retry_interval),
-            reap_after_ms: millis(settings.reap_after),
+            heartbeat_interval_ms: millis(heartbeat_interval),
+            suspect_timeout_ms: millis(suspect_timeout),
+            down_timeout_ms: millis(down_timeout),
+            gossip_interval_ms: millis(gossip_interval),
+            gossip_fanout,
+            probe_timeout_ms: millis(probe_timeout),
+            retry_interval_ms: millis(retry_interval),
+            reap_after_ms: millis(reap_after),
+            link_keepalive_ms: millis(link_keepalive),
         }
     }
 }
@@ -262,7 +281,7 @@ mod tests {
     #[test]
     fn the_pace_is_in_milliseconds() {
         let json = serde_json::to_string(&Pace::from(&Profile::Local.settings())).expect("JSON");
-        let expected = r#"{"heartbeat_interval_ms":200,"suspect_timeout_ms":1000,"down_timeout_ms":2000,"gossip_interval_ms":500,"gossip_fanout":3,"probe_timeout_ms":50,"retry_interval_ms":1000,"reap_after_ms":86400000}"#;
+        let expected = r#"{"heartbeat_interval_ms":200,"suspect_timeout_ms":1000,"down_timeout_ms":2000,"gossip_interval_ms":500,"gossip_fanout":3,"probe_timeout_ms":50,"retry_interval_ms":1000,"reap_after_ms":86400000,"link_keepalive_ms":30000}"#;
         assert_eq!(json, expected);
     }
 }
