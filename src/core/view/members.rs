@@ -7,7 +7,7 @@
 //!
 //! Members live in slots, so that the hot path finds a packet's sender by one look-up of a number. Machines that keep slots
 //! are told that a member was removed before its index is used again (see `wiring::merging`). One that keeps it all the
-//! same finds nobody by it; debug builds assert that none asks for what must be there.
+//! same finds nobody by it, and the process ends if it asks for what must be there: another member must not be taken for it.
 
 #[cfg(any(test, feature = "testing"))]
 mod check;
@@ -125,18 +125,18 @@ impl View {
     }
 
     /// # Panics
-    /// If the slot is empty: a slot that is in use holds a member.
+    /// If the slot is empty, or another member's by now: a slot that is in use holds a member.
     #[inline]
     pub(crate) fn entry(&self, slot: Slot) -> &Entry {
         let entry = self.entries[index_of(slot)].as_ref().expect("a slot in use holds a member");
-        debug_assert_eq!(entry.generation, generation_of(slot), "a slot that was kept for too long");
+        assert!(entry.generation == generation_of(slot), "a slot that was kept for too long");
         entry
     }
 
     #[inline]
     fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
         let entry = self.entries[index_of(slot)].as_mut().expect("a slot in use holds a member");
-        debug_assert_eq!(entry.generation, generation_of(slot), "a slot that was kept for too long");
+        assert!(entry.generation == generation_of(slot), "a slot that was kept for too long");
         entry
     }
 
