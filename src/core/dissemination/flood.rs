@@ -17,6 +17,7 @@ use rand::seq::IndexedRandom;
 use super::Gossip;
 use crate::context::Context;
 use crate::limits::{FLOOD_AGAIN, FLOOD_BATCH, FLOOD_BUSY_BATCH, FLOOD_FANOUT, MAX_RECENT_UPDATES};
+use crate::member::Run;
 use crate::observers::Observers;
 use crate::packet::Outbox;
 use crate::time::Time;
@@ -27,8 +28,8 @@ use crate::view::{Slot, View, is_due};
 /// gossip and sync.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flooding {
-    /// New updates, and the peer that each came from.
-    fresh: BTreeMap<Slot, Option<Slot>>,
+    /// New updates, and the run that each came from: the next run of that name has heard of nothing.
+    fresh: BTreeMap<Slot, Option<Run>>,
     /// Updates that originate here: sent to more peers, and once more.
     own: BTreeSet<Slot>,
     again: BTreeSet<Slot>,
@@ -45,7 +46,7 @@ impl Flooding {
     }
 
     /// Notes a new update; returns false if there is no room for it.
-    fn note(&mut self, slot: Slot, from: Option<Slot>) -> bool {
+    fn note(&mut self, slot: Slot, from: Option<Run>) -> bool {
         let has_room = self.fresh.len() < MAX_RECENT_UPDATES || self.fresh.contains_key(&slot);
         if has_room {
             self.fresh.insert(slot, from);
@@ -55,10 +56,6 @@ impl Flooding {
 
     pub(super) fn forget(&mut self, slot: Slot) {
         self.fresh.remove(&slot);
-        // The next member in this slot has not sent anything yet.
-        for from in self.fresh.values_mut() {
-            from.take_if(|from| *from == slot);
-        }
         self.own.remove(&slot);
         self.again.remove(&slot);
     }
@@ -66,7 +63,7 @@ impl Flooding {
 
 impl Gossip {
     /// Notes a new update about a member, to be sent on.
-    pub(super) fn flood_news(&mut self, cx: &mut Context, slot: Slot, from: Option<Slot>) {
+    pub(super) fn flood_news(&mut self, cx: &mut Context, slot: Slot, from: Option<Run>) {
         self.flooding.own.remove(&slot);
         if self.flooding.note(slot, from) {
             // They are gathered for longer if some were sent a moment ago.
@@ -104,15 +101,16 @@ impl Gossip {
     }
 
     /// Sends updates, in this order, to this batch's targets; returns for each whether it fitted (or needs no sending).
-    fn flood_to_targets(&mut self, out: &mut Outbox<'_>, news: &[(Slot, Option<Slot>)], is_own: bool) -> Vec<bool> {
+    fn flood_to_targets(&mut self, out: &mut Outbox<'_>, news: &[(Slot, Option<Run>)], is_own: bool) -> Vec<bool> {
         let targets = self.flood_targets(out.view, out.observers, is_own);
         let mut sent = vec![targets.is_empty(); news.len()];
         for target in targets {
             let mut packet = out.packet_to(target);
             let mut carries_news = false;
+            let its_run = out.view.record(target).run;
             for (i, (slot, from)) in news.iter().enumerate() {
                 // The peer that sent us an update has it, and a node knows itself best.
-                if *from == Some(target) || *slot == target {
+                if *from == Some(its_run) || *slot == target {
                     sent[i] = true;
                     continue;
                 }
@@ -155,22 +153,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gets_the_slot_of_a_forgotten_member_has_told_nothing() {
-        let mut flooding = Flooding::default();
-        flooding.fresh.insert(1, Some(7));
-        flooding.fresh.insert(2, Some(8));
-        flooding.fresh.insert(7, None);
-        flooding.forget(7);
-        assert_eq!(flooding.fresh, BTreeMap::from([(1, None), (2, Some(8))]));
-    }
-
-    #[test]
     fn so_many_updates_wait_to_be_sent_on_and_those_go_on_being_noted() {
         let mut flooding = Flooding::default();
         let most = MAX_RECENT_UPDATES as Slot;
         assert!((0..most).all(|slot| flooding.note(slot, None)));
         assert!(!flooding.note(most, None), "one more");
-        assert!(flooding.note(0, Some(1)), "it is there already");
+        assert!(flooding.note(0, Some(Run(1))), "it is there already");
         assert_eq!(flooding.fresh.len(), MAX_RECENT_UPDATES);
     }
 }

@@ -21,6 +21,7 @@ mod sync;
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::Context;
+use crate::member::Run;
 use crate::view::Slot;
 use flood::Flooding;
 use gossip::Rounds;
@@ -51,8 +52,9 @@ impl Gossip {
         }
     }
 
-    /// Notes that a member's record changed. `is_own`: the change is this node's, which sends it to more peers, and once more.
-    pub(crate) fn spread(&mut self, cx: &mut Context, slot: Slot, from: Option<Slot>, is_own: bool) {
+    /// Notes that a member's record changed, as this run says. `is_own`: the change is this node's, which sends it to more peers,
+    /// and once more.
+    pub(crate) fn spread(&mut self, cx: &mut Context, slot: Slot, from: Option<Run>, is_own: bool) {
         self.recent.note(slot);
         self.flood_news(cx, slot, from);
         if is_own {

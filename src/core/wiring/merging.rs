@@ -474,6 +474,7 @@ impl Core {
             return;
         }
         let from = if let Cause::Told { from, .. } = cause { from } else { None };
+        let from = from.map(|from| self.view.record(from).run);
         self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
     }
 }
