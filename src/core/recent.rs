@@ -30,7 +30,7 @@ impl<K: Ord> Recent<K> {
 
     pub(crate) fn set(&mut self, now: Time, key: K, at: Time) {
         let is_full = self.lately.len() >= self.most && !self.lately.contains_key(&key);
-        if !self.begins_anew(now) && is_full {
+        if !self.begin_if_over(now) && is_full {
             self.begin(now);
         }
         self.lately.insert(key, at);
@@ -61,7 +61,7 @@ impl<K: Ord> Recent<K> {
     }
 
     /// Begins the next interval if this one is over; returns true if it was.
-    pub(crate) fn begins_anew(&mut self, now: Time) -> bool {
+    pub(crate) fn begin_if_over(&mut self, now: Time) -> bool {
         let is_over = self.began.is_none_or(|began| now.since(began) >= self.interval);
         if is_over {
             self.begin(now);
@@ -89,7 +89,7 @@ impl PerInterval {
     }
 
     /// Begins the next interval if this one is over; returns true if it was.
-    pub(crate) fn begins_anew(&mut self, now: Time, interval: Duration) -> bool {
+    pub(crate) fn begin_if_over(&mut self, now: Time, interval: Duration) -> bool {
         let is_over = self.is_over(now, interval);
         if is_over {
             (self.began, self.count) = (Some(now), 0);
@@ -99,7 +99,7 @@ impl PerInterval {
 
     /// Counts one more, unless there were `most` in this interval; returns true if it does.
     pub(crate) fn take(&mut self, now: Time, interval: Duration, most: u32) -> bool {
-        self.begins_anew(now, interval);
+        self.begin_if_over(now, interval);
         let is_left = self.count < most;
         self.count += u32::from(is_left);
         is_left

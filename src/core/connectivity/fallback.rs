@@ -170,7 +170,7 @@ impl Paths {
 
     /// Takes a linked member's report that this node's datagrams do not come; returns true if it is to be sent something at
     /// once: if this node was merely silent, the member hears that, and says so no more.
-    pub(crate) fn told_unheard(&mut self, cx: &Context, view: &View, slot: Slot) -> bool {
+    pub(crate) fn take_unheard(&mut self, cx: &Context, view: &View, slot: Slot) -> bool {
         // A member says so with each of its heartbeats at least; one that begins to doubt anew does not do so that
         // soon.
         let (now, pause) = (cx.now, slower_heartbeat(cx, view, slot) * 5 / 4);

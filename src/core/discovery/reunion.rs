@@ -284,8 +284,8 @@ impl Reunion {
         missing
     }
 
-    /// Returns addresses of seeds that are not Up, so many at most, beginning at a random one.
-    pub(crate) fn missing_seeds(&mut self, view: &View, most: usize) -> Vec<SocketAddr> {
+    /// Draws addresses of seeds that are not Up, so many at most, beginning at a random one.
+    pub(crate) fn draw_missing_seeds(&mut self, view: &View, most: usize) -> Vec<SocketAddr> {
         let mut missing = self.all_missing_seeds(view);
         let first = self.rng.random_range(0..missing.len().max(1));
         missing.rotate_left(first);

@@ -114,10 +114,13 @@ impl Sponsor {
             let bytes = packet.finish();
             // The newcomer may have opened a bootstrap link, so that datagrams may not pass: its port is asked by one,
             // too.
-            let is_asked =
-                !out.paths.bootstrap.is_from(newcomer.heard_from) || out.open_bootstrap_with(address, bytes.clone());
+            let has_room = if out.paths.bootstrap.is_from(newcomer.heard_from) {
+                out.open_bootstrap_with(address, bytes.clone())
+            } else {
+                true
+            };
             out.transmit_bytes(address, Receiver::of(run), bytes);
-            is_asked.then(|| self.joiners.unreached.ask(run, out.cx.now, out.cx.settings.retry_interval * 3))
+            has_room.then(|| self.joiners.unreached.ask(run, out.cx.now, out.cx.settings.retry_interval * 3))
         } else {
             // Among many joiners its turn may come later: nobody is called unreachable who was not asked.
             self.joiners.unreached.since(run, out.cx.now)

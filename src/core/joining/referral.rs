@@ -62,7 +62,7 @@ impl Referrals {
 
     /// Returns the next member to ask, if there is one and it may be asked.
     fn next(&mut self, now: Time, interval: Duration, draw: impl FnOnce(usize) -> usize) -> Option<SocketAddr> {
-        self.followed.begins_anew(now, interval);
+        self.followed.begin_if_over(now, interval);
         let may_follow = !self.named.is_empty() && self.followed.take(now, interval, MAX_REFERRALS_FOLLOWED);
         may_follow.then(|| self.named.swap_remove(draw(self.named.len())))
     }

@@ -157,7 +157,7 @@ impl Observers {
     }
 
     /// Notes that a member was heard; returns true if it was walked past and silent: it may be the end of the way.
-    pub(crate) fn heard_on_the_way(&mut self, slot: Slot) -> bool {
+    pub(crate) fn note_heard_on_the_way(&mut self, slot: Slot) -> bool {
         self.walk.silent.remove(&slot)
     }
 

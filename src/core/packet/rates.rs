@@ -121,7 +121,7 @@ impl Default for PacketRate {
 impl PacketRate {
     /// Returns true if this address may be answered or asked now, of `most` in all; counts it if so.
     fn allow(&mut self, now: Time, most: usize, address: SocketAddr, is_expected: bool) -> bool {
-        if self.taken.begins_anew(now) {
+        if self.taken.begin_if_over(now) {
             self.others = 0;
         }
         let is_full = self.taken.lately() >= most + MAX_CONTACTED;

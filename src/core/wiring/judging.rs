@@ -171,7 +171,7 @@ impl Core {
             self.sign_counts(slot, arrived);
         }
         self.cx.output(Output::Heard(id));
-        if self.observers.heard_on_the_way(slot) {
+        if self.observers.note_heard_on_the_way(slot) {
             self.on_doubts_changed(slot);
         }
         if self.crashes.is_case(run) {
@@ -384,8 +384,8 @@ impl Core {
         self.take_steps(run, steps);
     }
 
-    /// Closes a case: the process answered over a link.
-    pub(crate) fn process_answers(&mut self, run: Run) {
+    /// Closes a case: the process answered over a link, is at another address, or is gone.
+    pub(crate) fn close_case(&mut self, run: Run) {
         self.crashes.close(run);
         self.cx.timers.cancel(Timer::Crash(run));
     }

@@ -123,7 +123,7 @@ impl Core {
             }
             LeadStep::AskWho(address) => self.out().ask_who_briefly(address),
             LeadStep::LookFor(others) => {
-                let seeds = self.reunion.missing_seeds(&self.view, MAX_VOTERS);
+                let seeds = self.reunion.draw_missing_seeds(&self.view, MAX_VOTERS);
                 let others = others.into_iter().filter(|address| !seeds.contains(address));
                 for address in seeds.iter().copied().chain(others) {
                     self.out().ask_who_briefly(address);

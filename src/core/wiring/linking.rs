@@ -177,7 +177,7 @@ impl Core {
                 Action::Failed { how, is_first } => self.link_failed(run, how, is_first),
                 Action::Silent => self.messages.direct.wait_for_link(run),
                 Action::Moved => {
-                    self.process_answers(run);
+                    self.close_case(run);
                     self.messages.direct.wait_for_link(run);
                 }
                 Action::Gone => {
@@ -196,7 +196,7 @@ impl Core {
         }
         self.paths.send_unsent(&mut self.cx, run);
         self.messages.direct.send_waiting(&mut outbox!(self), run);
-        self.process_answers(run);
+        self.close_case(run);
     }
 
     /// Tells the other machines that an attempt failed.
@@ -529,7 +529,7 @@ impl Core {
         if !self.is_linked(self.view.record(slot).run) {
             return;
         }
-        if self.paths.told_unheard(&self.cx, &self.view, slot) {
+        if self.paths.take_unheard(&self.cx, &self.view, slot) {
             self.gossip_to(slot, Carrier::Other);
         }
         self.paths.tell_of_fallback(&mut self.cx, &self.view, slot);

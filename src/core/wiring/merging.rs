@@ -142,13 +142,6 @@ impl Core {
         Some(hash)
     }
 
-    /// Returns true if this node knows better than an accusation.
-    fn contradicts(&mut self, slot: Slot, record: &Record, note: Note, from: Option<Slot>) -> bool {
-        let teller = from.map(|slot| self.view.record(slot).run);
-        let is_from_afar = self.partition.is_spoken_of_from_afar(self.cx.now, record.run, teller);
-        take_contradiction(&mut self.out(), slot, record, note, is_from_afar)
-    }
-
     /// Takes another note about a record that is held.
     fn compare_notes(&mut self, slot: Slot, note: Note) {
         if compare_notes(&self.cx, &mut self.view, slot, note) {
@@ -176,10 +169,12 @@ impl Core {
     ) {
         let held = Arc::clone(self.view.record(slot));
         let is_new_run = held.run != record.run;
-        if let Some(note) = note.filter(|_| !is_new_run)
-            && self.contradicts(slot, &record, note, from)
-        {
-            return tell_accused(&mut self.out(), slot, &record);
+        if let Some(note) = note.filter(|_| !is_new_run) {
+            let teller = from.map(|slot| self.view.record(slot).run);
+            let is_from_afar = self.partition.is_spoken_of_from_afar(self.cx.now, record.run, teller);
+            if take_contradiction(&mut self.out(), slot, &record, note, is_from_afar) {
+                return tell_accused(&mut self.out(), slot, &record);
+            }
         }
         let skipped_suspicion = note
             .is_some_and(|note| !is_new_run && skipped_suspicion(self.cx.now, self.view.entry(slot), &record, note));
@@ -397,19 +392,12 @@ impl Core {
                 self.gossip.forget(slot);
                 self.arrivals.forget(slot);
             }
-            // The run that is gone or over is linked, asked about and written to no more.
-            let over = before.as_ref().filter(|held| after.as_ref().is_none_or(|after| after.run != held.run));
-            if let Some(held) = &before
-                && (over.is_some() || was_live && !is_live)
-            {
-                match &after {
-                    Some(_) => self.dismiss_gone(slot, held.run),
-                    None => self.drop_link(held.run),
-                }
-                self.process_answers(held.run);
+            let is_over = before.as_ref().is_some_and(|held| after.as_ref().is_none_or(|after| after.run != held.run));
+            if let Some(held) = before.as_ref().filter(|_| is_over || was_live && !is_live) {
+                self.forget_run(slot, held.run, after.is_none());
             }
             // Others may observe, and be observed, in its place.
-            if was_live != is_live || over.is_some() {
+            if was_live != is_live || is_over {
                 self.reobserve(slot);
                 if before.is_some() && after.is_some() {
                     // It may be observed as before; the link to a new member is planned as it comes to be observed.
@@ -421,11 +409,10 @@ impl Core {
             {
                 self.on_doubts_changed(slot);
             }
-            if let Some(held) = before.as_ref().filter(|_| over.is_some() || !is_up(after.as_deref())) {
+            if let (Some(held), Some(after)) = (&before, &after)
+                && after.status != Status::Up
+            {
                 self.detector.inquiries.forget(held.run);
-            }
-            if let Some(held) = over {
-                self.forget_run(held.run, after.is_none());
             }
         }
         let Some(after) = &after else { return };
@@ -458,13 +445,19 @@ impl Core {
         self.cx.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }
 
-    /// Forgets a run that is over, because another one has its name, or nobody has.
-    fn forget_run(&mut self, run: Run, is_forgotten: bool) {
+    /// Drops everything of a run that is gone, or over because another one has its name, or nobody has: it is linked, judged,
+    /// asked about and written to no more.
+    fn forget_run(&mut self, slot: Slot, run: Run, is_forgotten: bool) {
+        if is_forgotten {
+            self.drop_link(run);
+            self.partition.account_for(&mut self.cx, run, true);
+        } else {
+            self.dismiss_gone(slot, run);
+        }
+        self.close_case(run);
+        self.detector.inquiries.forget(run);
         self.cx.timers.cancel(Timer::Judge(run));
         self.cx.timers.cancel(Timer::Heartbeat(run));
-        if is_forgotten {
-            self.partition.account_for(&mut self.cx, run, true);
-        }
     }
 
     /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
@@ -477,8 +470,4 @@ impl Core {
         let from = from.map(|from| self.view.record(from).run);
         self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
     }
-}
-
-fn is_up(record: Option<&Record>) -> bool {
-    record.is_some_and(|record| record.status == Status::Up)
 }
