@@ -26,8 +26,6 @@ use crate::limits::{
 };
 use crate::member::{NodeId, Run, Status};
 use crate::packet::Outbox;
-use crate::settings::Settings;
-use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Entry, Slot, View};
 use crate::wire::Message;

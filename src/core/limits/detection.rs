@@ -61,11 +61,6 @@ pub const MAX_DAMPING: u8 = 2;
 pub const FLAPPING_MEMORY: u32 = 8;
 /// The least number of silent members that can be a partition.
 pub const MIN_PARTITION: usize = 2;
-/// The time for which the next report of a growing partition waits, for each name in the report before: a report lists
-/// both sides whole, so that this bounds the names told in a second. Only the second report of thousands waits.
-pub const PARTITION_PAUSE_PER_NAME: Duration = Duration::from_millis(1);
-/// The longest time for which the next report of a growing partition waits.
-pub const MAX_PARTITION_PAUSE: Duration = Duration::from_secs(60);
 /// The greatest number of members of a reported partition that are gone for good and are still named when it is over.
 pub const MAX_PARTITION_LOST: usize = 16_384;
 

@@ -330,7 +330,9 @@ fn declared_kinds() -> &'static [&'static str] {
 #[test]
 fn every_kind_that_is_declared_is_known_and_is_among_those_that_are_tested() {
     // Behind the header, and the length, which may take two bytes.
-    let kind = |message: &Message| encode(std::slice::from_ref(message))[26..].iter().copied().skip_while(|byte| *byte >= 0x80).nth(1);
+    let kind = |message: &Message| {
+        encode(std::slice::from_ref(message))[26..].iter().copied().skip_while(|byte| *byte >= 0x80).nth(1)
+    };
     let tested: BTreeSet<u8> = one_of_each().iter().filter_map(kind).collect();
     let declared: Vec<u8> = (0..).zip(declared_kinds()).map(|(kind, _)| kind).collect();
     assert_eq!(tested.into_iter().collect::<Vec<u8>>(), declared, "one of each kind");

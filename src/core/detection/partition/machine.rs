@@ -4,8 +4,7 @@
 //! Invariants:
 //! - Reports alternate, but for repeated suspicions that grow; every one is followed by its end in the end.
 //! - All silent members fell silent within one window of the latest silence; all missing members were reported.
-//! - A report that repeats an earlier one waits for a pause that grows with the names in it, but for one before the first
-//!   death; the last of a partition is always told, or its end is.
+//! - There is one report in a gathering at most, but for the first of a partition, which comes before the first death.
 //! - At most [`MAX_PARTITION_LOST`] names are kept of members that are gone for good.
 //! - Each transition costs O(log members), a report O(members).
 //!
@@ -16,7 +15,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, MIN_PARTITION, PARTITION_PAUSE_PER_NAME};
+use crate::limits::{MAX_PARTITION_LOST, MIN_PARTITION};
 use crate::member::{NodeId, Run};
 use crate::settings::Settings;
 use crate::time::Time;
@@ -57,37 +56,13 @@ struct Silent {
 }
 
 /// A reported partition.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Cut {
     far: Far,
     /// The number of members that were live before.
     live: usize,
-    /// The time until which no further report is made.
-    quiet_until: Time,
-    /// True if members went missing since the last report.
-    is_owed: bool,
-    /// True if one of its members is Down: what is silent by the first death is told before it.
-    has_deaths: bool,
     /// True if one of its members came back: the cut may be healing, and news of its far side comes from anywhere.
     has_returns: bool,
-}
-
-impl Cut {
-    fn new(now: Time) -> Self {
-        Self { far: Far::default(), live: 0, quiet_until: now, is_owed: false, has_deaths: false, has_returns: false }
-    }
-
-    /// Returns true if a report may be made now, or before a death now.
-    fn may_tell(&self, now: Time, is_before_death: bool) -> bool {
-        self.quiet_until <= now || (is_before_death && !self.has_deaths)
-    }
-
-    /// Returns the time for which the next report waits after one now.
-    fn pause(&self) -> Duration {
-        let names = self.live.max(self.far.missing.len()) + self.far.lost.len();
-        let names = u32::try_from(names).unwrap_or(u32::MAX);
-        PARTITION_PAUSE_PER_NAME.saturating_mul(names).min(MAX_PARTITION_PAUSE)
-    }
 }
 
 /// The far side of a partition.
@@ -163,20 +138,9 @@ impl Partition {
         }
     }
 
-    /// Returns true if a report is due before this death: before the first one, all members are named that are silent
-    /// by then. That holds for stragglers, too; a member that was never seen as Suspect is listed later, since a view
-    /// may learn of many such deaths at once. In the pause after a report, it holds for the first death alone.
-    pub(super) fn is_due_before_death(&self, now: Time, run: Run, was_suspect: bool) -> bool {
-        let Some(cut) = &self.cut else { return self.gathered_at.is_some() };
-        let is_news = self.gathered_at.is_some() || cut.is_owed;
-        let is_asked_for = self.down == 0 || (was_suspect && !cut.far.missing.contains_key(&run));
-        is_news && is_asked_for && cut.may_tell(now, true)
-    }
-
-    /// Reports what is due before a death.
-    pub(super) fn gathered_before_death(&mut self, now: Time, live: usize) -> Option<Report> {
-        self.gather(live, now);
-        self.tell(now, true)
+    /// Returns true if a report is due before a death: the first one, which names all members that are silent by then.
+    pub(super) fn is_due_before_death(&self) -> bool {
+        self.cut.is_none() && self.gathered_at.is_some()
     }
 
     /// Notes that a silent member is Down. Returns true if it belongs to the partition that was reported, or is about
@@ -184,9 +148,6 @@ impl Partition {
     pub(super) fn died(&mut self, run: Run, live: usize) -> bool {
         let is_next = self.silent.contains_key(&run) && self.is_enough(live);
         let is_cut_off = self.cut.as_ref().is_some_and(|cut| cut.far.missing.contains_key(&run) || is_next);
-        if let Some(cut) = self.cut.as_mut().filter(|_| is_cut_off) {
-            cut.has_deaths = true;
-        }
         if let Some(silent) = self.silent.get_mut(&run).filter(|silent| !silent.is_down) {
             silent.is_down = true;
             self.down += 1;
@@ -213,48 +174,28 @@ impl Partition {
         }
     }
 
-    /// Reports the members that are silent now, since the accusations have gathered, unless all of them were reported
-    /// before; in the pause after a report, at its end.
-    pub(super) fn gathered(&mut self, now: Time, live: usize) -> Option<Report> {
-        self.gather(live, now);
-        self.tell(now, false)
-    }
-
-    /// Takes the members that are silent now into the partition, if they are enough.
-    fn gather(&mut self, live: usize, now: Time) {
+    /// Reports the members that are silent now, and all that were reported before, since the accusations have gathered; unless
+    /// they are too few, or all of them were reported before.
+    pub(super) fn gathered(&mut self, live: usize) -> Option<Report> {
         self.gathered_at = None;
         if !self.is_enough(live) {
-            return;
-        }
-        let live = live + self.down;
-        let cut = self.cut.get_or_insert_with(|| Cut::new(now));
-        let known = cut.far.missing.len();
-        cut.far.missing.extend(self.silent.iter().map(|(run, silent)| (*run, silent.id.clone())));
-        if cut.far.missing.len() > known {
-            cut.live = cut.live.max(live);
-            cut.is_owed = true;
-            self.over_at = None;
-        }
-    }
-
-    /// Reports the members that went missing since the last report, and all before them, unless it is a pause.
-    fn tell(&mut self, now: Time, is_before_death: bool) -> Option<Report> {
-        let cut = self.cut.as_mut().filter(|cut| cut.is_owed && cut.may_tell(now, is_before_death))?;
-        cut.is_owed = false;
-        if self.over_at.is_some() {
-            // Too few are left: the end is told next.
             return None;
         }
-        cut.quiet_until = now + cut.pause();
+        let live = live + self.down;
+        let cut = self.cut.get_or_insert_default();
+        let known = cut.far.missing.len();
+        cut.far.missing.extend(self.silent.iter().map(|(run, silent)| (*run, silent.id.clone())));
+        if cut.far.missing.len() == known {
+            return None;
+        }
+        cut.live = cut.live.max(live);
+        self.over_at = None;
         Some(Report::Suspected(cut.far.clone()))
     }
 
     /// Reports nothing, although the accusations have gathered: this node is in no position to report them.
     pub(super) fn held_back(&mut self) -> Option<Report> {
         self.gathered_at = None;
-        if let Some(cut) = &mut self.cut {
-            cut.is_owed = false;
-        }
         None
     }
 
@@ -277,8 +218,7 @@ impl Partition {
 
     /// Returns the times at which `gathered` and `over` are to be called.
     pub(super) fn deadlines(&self) -> (Option<Time>, Option<Time>) {
-        let owed_at = self.cut.as_ref().filter(|cut| cut.is_owed).map(|cut| cut.quiet_until);
-        (self.gathered_at.into_iter().chain(owed_at).min(), self.over_at)
+        (self.gathered_at, self.over_at)
     }
 
     /// Returns true if nobody is silent and nothing is reported.

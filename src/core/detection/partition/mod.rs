@@ -6,9 +6,7 @@
 //! that are still here. The times that count are those at which they were last heard of, not those at which that was
 //! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
 //! accusations have gathered (a heartbeat interval, or the first death), and is repeated, with the whole list, if more
-//! join them. Since a report lists both sides, those that follow it keep a pause ([`PARTITION_PAUSE_PER_NAME`]): what
-//! joins a partition of thousands meanwhile is told together at its end, or before the first death. From then on the
-//! deaths of those members by silence are reported as
+//! join them, as soon as they have gathered. From then on the deaths of those members by silence are reported as
 //! [`DetectionMethod::NetworkPartition`].
 //!
 //! **Healed.** It is over when all of them are accounted for: back, or gone for good (they left, were removed, or were
@@ -28,7 +26,6 @@
 //! | the machine's inputs, and its reports as events | here |
 //!
 //! [`MIN_PARTITION`]: crate::limits::MIN_PARTITION
-//! [`PARTITION_PAUSE_PER_NAME`]: crate::limits::PARTITION_PAUSE_PER_NAME
 //! [`MAX_PARTITION_LOST`]: crate::limits::MAX_PARTITION_LOST
 //!
 //! Must not know: why a member fell silent, or how it came back.
@@ -79,8 +76,8 @@ impl Partition {
         }
         let mut is_cut_off = false;
         if record.status == Status::Down {
-            if self.is_due_before_death(cx.now, run, before == Status::Suspect) {
-                let report = self.gathered_before_death(cx.now, live);
+            if self.is_due_before_death() {
+                let report = self.gathered(live);
                 self.report(cx, view, report);
             }
             is_cut_off = self.died(run, live);
@@ -101,7 +98,7 @@ impl Partition {
     /// Reports a partition, since the accusations have gathered.
     pub(crate) fn suspect(&mut self, cx: &mut Context, view: &View) {
         let live = living(view);
-        let report = if cx.phase.is_up() { self.gathered(cx.now, live) } else { self.held_back() };
+        let report = if cx.phase.is_up() { self.gathered(live) } else { self.held_back() };
         self.report(cx, view, report);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::machine::{Far, Partition, Report};
-use crate::limits::{MAX_PARTITION_LOST, MAX_PARTITION_PAUSE, PARTITION_PAUSE_PER_NAME};
+use crate::limits::MAX_PARTITION_LOST;
 use crate::member::{NodeId, Run};
 use crate::settings::{Profile, Settings};
 use crate::time::Time;
@@ -48,21 +48,21 @@ fn a_third_of_those_that_were_live_is_a_partition_and_fewer_are_none() {
     for (live, is_enough) in [(6, true), (7, false)] {
         let mut partition = silent([1, 2], live);
         assert_eq!(partition.deadlines().0.is_some(), is_enough, "2 of {live}");
-        assert_eq!(partition.gathered(at(0), live).is_some(), is_enough, "2 of {live}");
+        assert_eq!(partition.gathered(live).is_some(), is_enough, "2 of {live}");
     }
-    assert_eq!(silent([1], 2).gathered(at(0), 2), None, "one alone is none");
+    assert_eq!(silent([1], 2).gathered(2), None, "one alone is none");
 }
 
 #[test]
 fn the_dead_still_count_among_those_that_were_live() {
     let mut partition = silent([1, 2], 6);
-    assert!(partition.gathered(at(0), 6).is_some());
+    assert!(partition.gathered(6).is_some());
     assert!(partition.died(Run(1), 6) && partition.died(Run(2), 5));
     // Four are left. Two more are silent now: four of six, and all are named.
     for run in [3, 4] {
         partition.fell_silent(at(100), Run(run), id(run), at(100), 4);
     }
-    assert_eq!(unreachable(partition.gathered(at(2_100), 4)), names(1..=4));
+    assert_eq!(unreachable(partition.gathered(4)), names(1..=4));
 }
 
 #[test]
@@ -77,16 +77,17 @@ fn accusations_gather_for_a_heartbeat_interval_from_the_first_that_is_enough() {
 }
 
 #[test]
-fn a_death_asks_for_the_report_first_but_a_member_never_suspected_waits_for_the_others() {
+fn the_first_death_asks_for_the_report_and_those_who_join_it_wait_for_one_another() {
     let mut partition = silent([1, 2], 6);
-    assert!(partition.is_due_before_death(at(0), Run(1), true), "the first death");
-    assert!(partition.gathered(at(0), 6).is_some());
+    assert!(partition.is_due_before_death(), "the first death");
+    assert!(partition.gathered(6).is_some());
     partition.died(Run(1), 6);
-    assert!(!partition.is_due_before_death(at(0), Run(2), true), "nothing has gathered since");
+    assert!(!partition.is_due_before_death(), "nothing has gathered since");
     partition.fell_silent(at(10), Run(3), id(3), at(10), 5);
-    assert!(partition.is_due_before_death(at(10), Run(3), true), "a suspect that is not listed yet");
-    assert!(!partition.is_due_before_death(at(10), Run(3), false), "many such deaths may come at once");
-    assert!(!partition.is_due_before_death(at(10), Run(2), true), "a listed one");
+    assert!(!partition.is_due_before_death(), "reported before");
+    assert!(partition.died(Run(3), 5), "it belongs to the partition that was reported");
+    assert_eq!(partition.deadlines().0, Some(at(10) + settings().heartbeat_interval));
+    assert_eq!(unreachable(partition.gathered(4)), names([1, 2, 3]), "it is named with the others");
 }
 
 #[test]
@@ -95,23 +96,23 @@ fn silences_further_apart_than_the_window_are_two_stories() {
     for (gap, is_one) in [(window, true), (window + Duration::from_millis(1), false)] {
         let mut partition = silent([1], 4);
         partition.fell_silent(at(0) + gap, Run(2), id(2), at(0) + gap, 4);
-        assert_eq!(partition.gathered(at(0), 4).is_some(), is_one, "{gap:?} apart");
+        assert_eq!(partition.gathered(4).is_some(), is_one, "{gap:?} apart");
     }
 }
 
 #[test]
 fn the_same_silent_members_are_reported_once_and_more_of_them_again() {
     let mut partition = silent([1, 2], 6);
-    assert_eq!(unreachable(partition.gathered(at(0), 6)), names([1, 2]));
-    assert_eq!(partition.gathered(at(0), 6), None);
+    assert_eq!(unreachable(partition.gathered(6)), names([1, 2]));
+    assert_eq!(partition.gathered(6), None);
     partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
-    assert_eq!(unreachable(partition.gathered(at(2_005), 6)), names([1, 2, 3]));
+    assert_eq!(unreachable(partition.gathered(6)), names([1, 2, 3]));
 }
 
 #[test]
 fn it_is_over_at_once_when_all_are_accounted_for() {
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.accounted_for(at(50), Run(1), false);
     partition.accounted_for(at(60), Run(2), true);
     assert_eq!(partition.deadlines().1, Some(at(60)));
@@ -124,7 +125,7 @@ fn it_is_over_at_once_when_all_are_accounted_for() {
 fn it_is_over_when_too_few_are_missing_for_as_long_as_views_take_to_agree() {
     let patience = settings().retry_interval * 2 + Duration::from_secs(2);
     let mut partition = silent([1, 2, 3], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.accounted_for(at(50), Run(1), false);
     assert_eq!(partition.deadlines().1, None, "two of six are still enough");
     partition.accounted_for(at(60), Run(2), false);
@@ -135,11 +136,11 @@ fn it_is_over_when_too_few_are_missing_for_as_long_as_views_take_to_agree() {
 #[test]
 fn more_that_go_missing_put_the_end_off() {
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.accounted_for(at(50), Run(1), false);
     assert!(partition.deadlines().1.is_some());
     partition.fell_silent(at(60), Run(3), id(3), at(60), 5);
-    assert!(partition.gathered(at(2_060), 5).is_some());
+    assert!(partition.gathered(5).is_some());
     assert_eq!(partition.deadlines().1, None);
     assert_eq!(partition.over(at(9)), None, "it is not over");
     assert_eq!(partition.missing().count(), 2);
@@ -148,7 +149,7 @@ fn more_that_go_missing_put_the_end_off() {
 #[test]
 fn who_came_back_under_a_lost_name_is_reachable() {
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.accounted_for(at(1), Run(1), true);
     partition.accounted_for(at(1), Run(2), true);
     let Some(Report::Healed(far)) = partition.over(at(9)) else { panic!("not over") };
@@ -169,7 +170,7 @@ fn forgetting_everybody_ends_the_report_and_leaves_nothing_due() {
     let mut partition = silent([1, 2], 6);
     assert_eq!(partition.forget(), None, "nothing was reported");
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     assert_eq!(partition.forget().map(|far: Far| far.beside(BTreeSet::new()).0), Some(names([1, 2])));
     assert!(partition.is_idle());
     assert_eq!(partition.deadlines(), (None, None));
@@ -194,18 +195,18 @@ fn a_death_counts_once_and_no_more_when_the_member_is_back() {
     let mut partition = silent([1, 2], 6);
     partition.died(Run(1), 6);
     partition.died(Run(1), 5);
-    assert!(partition.gathered(at(0), 5).is_some(), "two of six");
+    assert!(partition.gathered(5).is_some(), "two of six");
     let mut partition = silent([1, 2], 6);
     partition.died(Run(1), 6);
     partition.accounted_for(at(1), Run(1), false);
     partition.fell_silent(at(2), Run(3), id(3), at(2), 6);
-    assert!(partition.gathered(at(0), 6).is_some(), "two of six");
+    assert!(partition.gathered(6).is_some(), "two of six");
 }
 
 #[test]
 fn who_falls_silent_beside_a_reported_partition_belongs_to_it() {
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.fell_silent(at(5), Run(3), id(3), at(5), 6);
     for teller in [None, Some(Run(1)), Some(Run(3)), Some(Run(4))] {
         assert!(
@@ -222,7 +223,7 @@ fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybo
     let mut partition = silent([1, 2, 3], 8);
     let told = |partition: &Partition, teller| partition.is_spoken_of_from_afar(at(9), Run(4), teller);
     assert!(!told(&partition, Some(Run(1))), "nothing is reported");
-    partition.gathered(at(0), 8);
+    partition.gathered(8);
     assert_eq!([None, Some(Run(1)), Some(Run(5))].map(|teller| told(&partition, teller)), [true, true, false]);
     partition.accounted_for(at(1), Run(1), true);
     assert!(!told(&partition, Some(Run(5))), "one is gone for good");
@@ -233,7 +234,7 @@ fn the_far_side_speaks_of_this_one_itself_until_somebody_comes_back_and_by_anybo
 #[test]
 fn for_a_suspect_timeout_after_a_partition_reports_about_this_side_may_be_old_ones_of_the_far_side() {
     let mut partition = silent([1, 2, 3], 8);
-    partition.gathered(at(0), 8);
+    partition.gathered(8);
     for run in [1, 2, 3] {
         partition.accounted_for(at(1), Run(run), false);
     }
@@ -253,15 +254,15 @@ fn how_many_are_too_few_is_a_matter_of_all_that_were_live_at_any_time() {
     for run in [1, 2, 3] {
         partition.died(Run(run), 10 - run as usize);
     }
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     partition.accounted_for(at(50), Run(1), false);
     assert!(partition.deadlines().1.is_some(), "two of nine");
     let mut partition = silent([1, 2], 6);
-    partition.gathered(at(0), 6);
+    partition.gathered(6);
     for run in [3, 4, 5] {
         partition.fell_silent(at(5), Run(run), id(run), at(5), 12);
     }
-    assert_eq!(unreachable(partition.gathered(at(2_005), 12)), names(1..=5));
+    assert_eq!(unreachable(partition.gathered(12)), names(1..=5));
     partition.accounted_for(at(50), Run(1), false);
     partition.accounted_for(at(50), Run(2), false);
     let over_at = partition.deadlines().1;
@@ -270,95 +271,31 @@ fn how_many_are_too_few_is_a_matter_of_all_that_were_live_at_any_time() {
     assert_eq!(partition.deadlines().1, over_at, "one fewer does not put it off");
 }
 
-/// Returns a machine that reported a cut of all but one of these members at 0, and the pause after that.
-fn reported(live: u64) -> (Partition, Duration) {
-    let mut partition = silent(1..live, live as usize);
-    assert_eq!(unreachable(partition.gathered(at(0), live as usize)).len(), live as usize - 1);
-    (partition, PARTITION_PAUSE_PER_NAME * live as u32)
-}
-
 #[test]
-fn more_that_go_missing_in_the_pause_after_a_report_are_told_together_at_its_end() {
-    let (mut partition, pause) = reported(5_000);
-    for run in 5_000..5_010 {
-        partition.fell_silent(at(run - 5_000), Run(run), id(run), at(0), 5_000);
-    }
-    assert_eq!(partition.deadlines().0, Some(at(0) + settings().heartbeat_interval), "they gather as ever");
-    assert_eq!(partition.gathered(at(0) + settings().heartbeat_interval, 5_000), None);
-    assert_eq!(partition.missing().count(), 5_009, "they are known to be missing");
-    assert_eq!(partition.deadlines().0, Some(at(0) + pause));
-    assert_eq!(partition.gathered(at(0) + pause - Duration::from_millis(1), 5_000), None);
-    assert_eq!(unreachable(partition.gathered(at(0) + pause, 5_000)).len(), 5_009, "nobody is left out");
-    assert_eq!(partition.deadlines().0, None);
-}
-
-#[test]
-fn the_pause_ends_for_the_first_death_and_for_no_later_one() {
-    let (mut partition, pause) = reported(5_000);
-    let straggler = |partition: &mut Partition, run: u64, now: Time| {
-        partition.fell_silent(now, Run(run), id(run), now, 5_000);
-        partition.is_due_before_death(now, Run(run), true)
-    };
-    assert!(straggler(&mut partition, 6_001, at(10)));
-    assert_eq!(partition.gathered(at(20), 5_000), None, "not before the pause is over");
-    assert!(partition.is_due_before_death(at(30), Run(1), true), "it is owed, and nobody is Down");
-    assert_eq!(unreachable(partition.gathered_before_death(at(30), 5_000)).len(), 5_000);
-    assert!(partition.died(Run(1), 5_000));
-    assert!(!straggler(&mut partition, 6_002, at(40)), "others died before");
-    partition.accounted_for(at(45), Run(1), false);
-    assert!(!straggler(&mut partition, 6_003, at(50)), "although nobody is Down any more");
-    assert!(straggler(&mut partition, 6_004, at(30) + pause + Duration::from_millis(1)));
-}
-
-#[test]
-fn no_pause_is_longer_than_the_bound() {
-    let live = 1 + (MAX_PARTITION_PAUSE.as_millis() / PARTITION_PAUSE_PER_NAME.as_millis()) as u64;
-    let (mut partition, pause) = reported(live);
-    assert!(pause > MAX_PARTITION_PAUSE);
-    partition.fell_silent(at(0), Run(live), id(live), at(0), live as usize);
-    assert_eq!(partition.gathered(at(1), live as usize), None);
-    assert_eq!(partition.deadlines().0, Some(at(0) + MAX_PARTITION_PAUSE));
-    assert!(partition.gathered(at(0) + MAX_PARTITION_PAUSE, live as usize).is_some());
-}
-
-#[test]
-fn names_that_come_and_go_beside_a_lasting_cut_repeat_the_list_no_faster_than_the_pause() {
+fn names_that_come_and_go_beside_a_lasting_cut_repeat_the_list_once_in_a_gathering_at_most() {
     let live = 5_000;
-    let (mut partition, pause) = reported(live);
+    let mut partition = silent(1..live as u64, live);
+    assert!(partition.gathered(live).is_some());
     let (mut reports, seconds) = (0, 60);
     for nth in 1..=seconds * 20 {
         let (now, run) = (at(nth * 50), 10_000 + nth % 100);
-        partition.fell_silent(now, Run(run), id(run), at(0), live as usize);
-        if partition.is_due_before_death(now, Run(run), true) {
-            reports += usize::from(partition.gathered_before_death(now, live as usize).is_some());
-        }
+        partition.fell_silent(now, Run(run), id(run), at(0), live);
+        assert!(!partition.is_due_before_death());
         if partition.deadlines().0.is_some_and(|due| due <= now) {
-            reports += usize::from(partition.gathered(now, live as usize).is_some());
+            reports += usize::from(partition.gathered(live).is_some());
         }
-        partition.died(Run(run), live as usize);
+        partition.died(Run(run), live);
         partition.accounted_for(now, Run(run), false);
     }
-    let most = 1 + seconds as usize / pause.as_secs() as usize;
-    assert!((2..=most).contains(&reports), "{reports} in {seconds} s");
-}
-
-#[test]
-fn what_is_owed_is_not_told_once_too_few_are_missing() {
-    let (mut partition, pause) = reported(5_000);
-    partition.fell_silent(at(1), Run(6_000), id(6_000), at(1), 5_000);
-    assert_eq!(partition.gathered(at(2), 5_000), None);
-    for run in 1..5_000 {
-        partition.accounted_for(at(3), Run(run), false);
-    }
-    assert_eq!(partition.gathered(at(0) + pause, 5_000), None, "one alone is no partition");
-    assert_eq!(partition.deadlines().0, None);
-    assert_eq!(unreachable(partition.over(at(9))), names([6_000]));
+    let most = Duration::from_secs(seconds).as_millis() / settings().heartbeat_interval.as_millis();
+    assert!((2..=most as usize).contains(&reports), "{reports} in {seconds} s");
 }
 
 #[test]
 fn no_more_names_of_the_lost_are_kept_than_the_bound() {
     let live = MAX_PARTITION_LOST as u64 + 10;
-    let (mut partition, _) = reported(live);
+    let mut partition = silent(1..live, live as usize);
+    partition.gathered(live as usize);
     for run in 1..live {
         partition.accounted_for(at(1), Run(run), true);
     }
@@ -410,8 +347,8 @@ proptest! {
             match event {
                 Event::Silent(run) => partition.fell_silent(now, Run(run), id(run), now, live),
                 Event::Dead(run) => {
-                    if partition.is_due_before_death(now, Run(run), true) {
-                        let report = partition.gathered_before_death(now, live);
+                    if partition.is_due_before_death() {
+                        let report = partition.gathered(live);
                         hear(report);
                     }
                     partition.died(Run(run), live);
@@ -425,7 +362,7 @@ proptest! {
                     now = now + Duration::from_millis(ms);
                     let (gathered, over) = partition.deadlines();
                     if gathered.is_some_and(|due| due <= now) {
-                        let report = partition.gathered(now, live);
+                        let report = partition.gathered(live);
                         hear(report);
                     }
                     if over.is_some_and(|due| due <= now) {
