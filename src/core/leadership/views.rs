@@ -154,8 +154,9 @@ impl Lead {
         let descent = view.electorate.descent();
         self.end_for(around, &descent);
         self.last_delta = delta.or_else(|| self.agreed.as_ref().map(|held| view.since(held)));
-        let before = self.agreed.replace(view.clone());
-        before.into_iter().for_each(|before| self.keep_a_while(before));
+        if let Some(before) = self.agreed.replace(view.clone()) {
+            self.keep_a_while(before);
+        }
         self.fetch.take_if(|fetch| fetch.agreed_in.is_some_and(|rank| (rank, fetch.view.number) <= key(&view)));
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
