@@ -115,7 +115,7 @@ async fn open(wanted: u16, name: &str) -> Result<HttpListener, Failure> {
     // Checked first, since a listener that cannot be bound is a failure everywhere else.
     let is_free = TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await.is_ok();
     if !is_free {
-        note_taken("HTTP", wanted, &name);
+        note_taken("HTTP", wanted, name);
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, if is_free { wanted } else { 0 }));
     let config = HttpConfig { bind: Some(address), ..HttpConfig::default() };

@@ -44,9 +44,10 @@ pub(crate) struct Counted {
 impl Counted {
     /// A round came to its end after so long.
     pub(crate) fn round(&mut self, round: &Round, answer: Result<&Answer, &StoreError>, took: Duration) {
-        match answer {
-            Ok(_) => (self.rounds, self.failing) = (self.rounds + 1, 0),
-            Err(_) => (self.failed_rounds, self.failing) = (self.failed_rounds + 1, self.failing + 1),
+        if answer.is_ok() {
+            (self.rounds, self.failing) = (self.rounds + 1, 0);
+        } else {
+            (self.failed_rounds, self.failing) = (self.failed_rounds + 1, self.failing + 1);
         }
         for (at, step) in round.steps.iter().enumerate() {
             let outcome = answer.ok().and_then(|answer| answer.steps.get(at)).map(|seen| seen.outcome);

@@ -14,6 +14,7 @@ use crate::lease::LeaseName;
 
 /// All that is judged.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "findings, each by itself")]
 pub(crate) struct Facts {
     pub(super) me: NodeId,
     pub(super) status: Status,
