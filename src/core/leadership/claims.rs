@@ -263,16 +263,22 @@ impl Lead {
         }
     }
 
-    /// Floods news of the leader or of a view at once, like a change of a record.
+    /// Floods news of the leader or of a view at once, like a change of a record. That nobody leads is told of a term that was
+    /// given up: whoever has a view before it knows who leads, or has lost sight of a leader, knows nothing of that.
     pub(super) fn flood(&mut self, around: &Surroundings<'_>) {
         let Some(agreed) = &self.agreed else { return };
         let (is_led, number) = (self.known.is_some(), agreed.number);
+        let is_given_up = !is_led && self.given_up.is_some_and(|(term, _)| term == self.term);
         let (term, was_led, told) = std::mem::replace(&mut self.flooded, (self.term, is_led, number));
-        let is_news = self.term > term || number > told || (was_led && !is_led);
-        let has_content = is_led || was_led || number != told;
+        let is_end = was_led && is_given_up;
+        let is_news = self.term > term || number > told || is_end;
+        let has_content = is_led || is_end || number != told;
         if is_news && has_content {
             let is_own = self.is_leading() || self.leave_by.is_some();
-            let claim = self.claim(around.now).map(Box::new);
+            let claim = self.claim(around.now).map(|claim| {
+                let term = if is_led || is_given_up { claim.term } else { claim.descent.began };
+                Box::new(LeaderClaim { term, ..claim })
+            });
             self.steps.extend(claim.map(|claim| LeadStep::Flood { claim, is_own }));
         }
     }

@@ -367,6 +367,30 @@ fn a_leader_that_never_gave_up_is_shown_again_by_its_next_renewals() {
     assert_eq!(leader(&net), (first, term));
 }
 
+/// Whoever has the agreed view on its disk has it again before it knows who leads.
+#[test]
+fn a_voter_that_starts_again_makes_nobody_lose_sight_of_a_leader_that_leads_on() {
+    for (profile, seed) in (0..16).map(|seed| (if seed % 2 == 0 { Profile::Local } else { Profile::Lan }, seed)) {
+        let mut net = Net::new(profile);
+        net.shuffle_losses(seed);
+        net.lease = profile.lease_timing();
+        net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+        let nodes: Vec<usize> = (0..6).map(|i| net.add(&format!("n{i}"), i, &[0, 1, 2])).collect();
+        net.run(SECOND * 20 + ms(seed * 130));
+        let (leads, _) = leader(&net);
+        let voter = nodes[(leads + 1) % 3];
+        net.kill(voter);
+        net.run(ms(100));
+        net.add(&format!("n{voter}"), voter, &[0, 1, 2]);
+        net.run(SECOND * 10);
+        assert_eq!(leader(&net).0, leads);
+        let lost = |(_, said): &&(Time, Output)| matches!(said, Output::LeaderLost { .. });
+        for node in &net.nodes {
+            assert_eq!(node.leadership.iter().find(lost), None, "{profile:?}, seed {seed}: {:?}", node.core.me().id);
+        }
+    }
+}
+
 #[test]
 fn full_disks_depose_nobody_before_a_ballot_must_be_written() {
     let mut net = cluster(4, 3);
