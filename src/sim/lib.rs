@@ -45,5 +45,5 @@ pub use streams::Tcp;
 pub use trace::Trace;
 pub use world::{
     DiskImage, ElectionSighting, LeaderNews, LeaseOptions, Memory, Misdirection, PartitionSighting, SealCounts,
-    Sighting, WayFault, World, WorldOptions, elsewhere, in_short, key_of, unsealed,
+    SecondCluster, Sighting, WayFault, World, WorldOptions, elsewhere, in_short, key_of, unsealed,
 };

@@ -39,6 +39,8 @@ pub enum Purpose {
     Rotation = 12,
     /// The faults of names and places.
     Places = 13,
+    /// The faults around electorates that meet.
+    Electorates = 14,
 }
 
 /// A seeded generator.

@@ -63,7 +63,7 @@ mod watching;
 pub use agreement::in_short;
 pub use leases::{LeaseOptions, WayFault};
 pub use misdirecting::Misdirection;
-pub use options::WorldOptions;
+pub use options::{SecondCluster, WorldOptions};
 pub use partition_reports::PartitionSighting;
 pub use seals::{SealCounts, elsewhere, key_of, unsealed};
 pub use snapshots::{DiskImage, Memory};

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headcount_contender::Token;
-use headcount_core::{Change, ChangeKind, Command, CoreInit, Input, NodeId, Output, Run, StopReason};
+use headcount_core::election::Alarm;
+use headcount_core::{Change, ChangeKind, Command, CoreInit, Input, NodeId, Notice, Output, Run, StopReason};
 use headcount_sim::network::Nanos;
 use headcount_sim::watch::{LeaseEvent, SealEvent, Stuck, Upheaval, Watch};
 use headcount_sim::{Clock, World, nanos};
 
 use crate::expect::Expectations;
-use crate::invariants::{Checker, Invariant, Observation};
+use crate::invariants::{Checker, Invariant, Observation, Standing};
 use crate::plant::Planted;
 use crate::seals::SealWatch;
 
@@ -36,6 +37,8 @@ pub(crate) struct Checks {
     /// Runs that said goodbye, and when they were told to.
     pub(crate) goodbyes: BTreeMap<Run, Nanos>,
     before: Before,
+    /// The time at which the first packet came from one of two clusters to the other.
+    pub(crate) first_across: Option<Duration>,
 }
 
 /// What is known of a node beside its core.
@@ -71,6 +74,7 @@ impl Checks {
             runs: BTreeMap::new(),
             goodbyes: BTreeMap::new(),
             before: Before::default(),
+            first_across: None,
         }
     }
 
@@ -100,12 +104,11 @@ impl Checks {
 
     fn look_at_leadership(&mut self, world: &World, node: usize) {
         let Some(core) = world.core(node) else { return };
-        let (mut told, lineage) =
-            (core.leadership(), core.election().and_then(headcount_core::election::Election::lineage));
+        let (mut told, standing) = (core.leadership(), Standing::of(core));
         if let Some(planted) = &self.planted {
             planted.bug().leadership(node, &mut told);
         }
-        self.checker.look_at_leadership(nanos(world.now()), node, &told, lineage);
+        self.checker.look_at_leadership(nanos(world.now()), node, &told, &standing);
     }
 
     /// Catches a storm while it grows, before it fills the memory.
@@ -190,6 +193,7 @@ impl Watch for Checks {
             })
         });
         self.checker.compare(now, &all, calm_since);
+        self.checker.write_late(now);
         self.look_at_sizes(world);
         for node in 0..world.nodes() {
             self.place(node).packets_before = world.sent(node).packets;
@@ -248,6 +252,11 @@ impl Watch for Checks {
 
     fn on_input(&mut self, world: &World, node: usize, input: &Input<'_>) {
         let Some(core) = world.last_core(node) else { return };
+        if let (Input::Packet { from, .. }, None, Some(second)) = (input, self.first_across, &world.options().second) {
+            let is_of_second = |node: usize| second.nodes.contains(&node);
+            let is_across = world.place_at(*from).is_some_and(|from| is_of_second(from) != is_of_second(node));
+            self.first_across = is_across.then(|| world.now());
+        }
         self.before = Before { suspicions_raised: core.counters().suspicions_raised, sponsor: None };
         match input {
             Input::Packet { bytes, .. } | Input::UnboundPacket { bytes, .. } if !self.checker.was_up(node) => {
@@ -273,6 +282,12 @@ impl Watch for Checks {
             }
             Output::Change(change) => self.changed(world, node, change),
             Output::LeaderLost { .. } => self.judge_loss(world, node, output),
+            Output::Notice(Notice::Election(Alarm::ElectorateEnded { .. })) => {
+                let election = world.last_core(node).and_then(headcount_core::Core::election);
+                if let Some(election) = election {
+                    self.checker.electorate_ended(now, node, election.ballot());
+                }
+            }
             _ => {}
         }
     }

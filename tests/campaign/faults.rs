@@ -11,6 +11,7 @@
 //! | the table of operations: kind, words and effect of each | `rows` |
 //! | schedules of large clusters | `large` |
 //! | schedules of voters, and of their operators | `voters`, `operators` |
+//! | schedules of electorates that meet | `electorates` |
 //! | schedules of names and places | `places` |
 //! | schedules of leases, and of programs that talk | `contenders`, `talkers` |
 //! | the rotation of a key in any schedule | `rotation` |
@@ -19,6 +20,7 @@
 
 mod contenders;
 mod drawing;
+mod electorates;
 mod large;
 mod operators;
 mod places;

@@ -18,15 +18,17 @@ use std::time::Duration;
 
 use crate::expect::Judged;
 use crate::faults::{DiskFate, Operation, Schedule};
-use crate::invariants::{Invariant, LeaseReached, Violation};
+use crate::invariants::{ElectoratesReached, Invariant, LeaseReached, Violation};
 use crate::plant::{LeftOut, Plant};
 use crate::world::World;
 use checks::{check_agreement, check_leadership, check_reach, check_what_is_left};
 use headcount_core::election::LeaseTiming;
 use headcount_core::limits::FOUNDING_RETRIES;
 use headcount_core::{Core, Profile, Settings, StopReason};
-use headcount_sim::{SealCounts, WorldOptions};
+use headcount_sim::{SealCounts, SecondCluster, WorldOptions};
 
+/// The time within which all nodes start again once two electorates have met.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(1);
 /// Quiet time after convergence, through which the running nodes must stay one cluster.
 const QUIET: Duration = Duration::from_secs(8);
 
@@ -43,6 +45,8 @@ pub enum Campaign {
     Large,
     /// The small one, with everything sealed, a key that is rotated meanwhile, and somebody who plays what was recorded.
     Sealed,
+    /// Two electorates that meet.
+    Electorates,
 }
 
 impl Campaign {
@@ -52,6 +56,7 @@ impl Campaign {
             Campaign::Small => Schedule::of_seed(seed),
             Campaign::Large => Schedule::large(seed),
             Campaign::Sealed => Schedule::of_seed(seed).with_rotation(seed),
+            Campaign::Electorates => Schedule::electorates(seed),
         }
     }
 }
@@ -79,6 +84,8 @@ pub struct Outcome {
     pub led_after: Option<Duration>,
     /// Number of terms in which any node claimed to lead.
     pub terms: usize,
+    /// Figures of electorates that met.
+    pub electorates: ElectoratesReached,
     /// The time after the healing until a lease was first led anew, if there are contenders.
     pub lease_led_after: Option<Duration>,
     /// Figures of contenders.
@@ -105,6 +112,7 @@ impl Outcome {
                 Campaign::Small => ("HEADCOUNT_SIM_SEED", "random_faults"),
                 Campaign::Large => ("HEADCOUNT_SIM_LARGE_SEED", "larger_clusters"),
                 Campaign::Sealed => ("HEADCOUNT_SIM_SEALED_SEED", "sealed_clusters"),
+                Campaign::Electorates => ("HEADCOUNT_SIM_ELECTORATES_SEED", "electorates_that_meet"),
             };
             format!(
                 "seed {seed}: {violation}\n  {operations}\n\
@@ -159,6 +167,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, plant: Option
         diskless,
         verbose,
         voters: schedule.voters,
+        second: variation.second.clone(),
         lease: Profile::Local.lease_timing(),
         voter_clock_error_ppm: WORST_CLOCK_PPM,
         hanging_work: 0.1,
@@ -190,6 +199,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, plant: Option
     Outcome {
         seed,
         campaign: match (variation.is_large, variation.sealed) {
+            _ if variation.is_meeting => Campaign::Electorates,
             (true, _) => Campaign::Large,
             (_, true) => Campaign::Sealed,
             _ => Campaign::Small,
@@ -203,6 +213,7 @@ pub fn run_schedule(seed: u64, schedule: &Schedule, verbose: bool, plant: Option
         led_after: run.led_after,
         terms: world.map_or(0, World::terms_claimed),
         lease_led_after: run.lease_led_after,
+        electorates: world.map_or_else(ElectoratesReached::default, World::electorates_reached),
         leases: world.map_or_else(LeaseReached::default, World::leases_reached),
         seals: world.map_or_else(SealCounts::default, |world| world.seal_counts()),
         trace: world.map_or(0, |world| world.trace()),
@@ -243,7 +254,7 @@ impl Run {
         let can_join_at_once = has_seed_that_is_up(world);
         world.hand_latest_keys();
         world.heal_all();
-        restart_what_is_needed(world);
+        restart_what_is_needed(world, schedule.variation.is_meeting);
         self.operations.push(format!("{:9.4}s heal everything", schedule.heal_at.as_secs_f64()));
         world.say(|| "*** heal everything".to_owned());
         self.settle(schedule, can_join_at_once);
@@ -271,6 +282,15 @@ impl Run {
             // Seeds that find no other seed Up wait for this time before one of them starts a cluster.
             bound += settings.retry_interval * FOUNDING_RETRIES;
         }
+        if schedule.variation.second.is_some() {
+            join_clusters(world);
+            let step = Duration::from_millis(50);
+            if !world.run_while(schedule.heal_at + bound, step, |world| world.divergence().is_some()) {
+                // Whoever was told while it was not up yet is told again.
+                join_clusters(world);
+                bound += convergence_bound(settings);
+            }
+        }
         let deadline = schedule.heal_at + bound;
         let step = Duration::from_millis(50);
         if world.run_while(deadline, step, |world| world.divergence().is_some()) {
@@ -285,8 +305,19 @@ impl Run {
             let patience = election_time(world.options().lease);
             world.run_until(deadline + patience);
             check_leadership(world, "when there had been time for an election");
+            world.settle_store();
             world.run_for(QUIET);
             check_leadership(world, &format!("{QUIET:?} later"));
+            if schedule.variation.is_meeting {
+                let all: Vec<usize> = (0..world.nodes()).collect();
+                world.restart_in_turns(&all, RESTARTED_WITHIN);
+                let founding = settings.retry_interval * FOUNDING_RETRIES;
+                world.run_for(RESTARTED_WITHIN + founding + convergence_bound(settings));
+                // Their seeds are each other's no more than before.
+                join_clusters(world);
+                world.run_for(convergence_bound(settings) + patience);
+                check_leadership(world, "after a restart of all");
+            }
         }
         let Some(world) = self.world.as_mut() else { return };
         world.run_until(deadline + QUIET);
@@ -310,17 +341,27 @@ fn election_time(lease: LeaseTiming) -> Duration {
     lease.lease_duration * 2 + Duration::from_secs(1)
 }
 
+/// Has nodes of one of two clusters told of nodes of the other.
+fn join_clusters(world: &mut World) {
+    let Some(second) = world.options().second.clone() else { return };
+    for (nth, node) in second.voters().enumerate() {
+        Operation::Contact(node, nth % world.options().voters).apply(world);
+    }
+}
+
 /// Returns true if a node that starts now finds a seed that lets it in. Paused seeds do not count: a command to leave
 /// may be waiting for them.
 fn has_seed_that_is_up(world: &World) -> bool {
-    (0..world.options().seeds).any(|seed| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up))
+    let is_up = |seed: usize| !world.is_paused(seed) && world.core(seed).is_some_and(Core::is_up);
+    let clusters = [Some(world.options().seeds_of(0)), world.options().second.as_ref().map(SecondCluster::voters)];
+    clusters.into_iter().flatten().all(|mut seeds| seeds.any(is_up))
 }
 
 /// Restarts nodes as needed: crashed nodes may stay away, but not all the seeds, since a cluster that cannot be found
-/// is not healed.
-fn restart_what_is_needed(world: &mut World) {
+/// is not healed; and nobody, where electorates are to meet, each of which needs its voters.
+fn restart_what_is_needed(world: &mut World, needs_all: bool) {
     for node in 0..world.nodes() {
-        let is_seed = node < world.options().seeds.max(world.options().voters);
+        let is_seed = needs_all || node < world.options().seeds.max(world.options().voters);
         let has_crashed = world.core(node).is_none() && world.ended(node).is_none();
         let was_removed = matches!(world.ended(node), Some(StopReason::Removed));
         if has_crashed && (is_seed || node % 2 == 0) || was_removed && node == 0 {

@@ -7,12 +7,13 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use headcount_contender::LeaseName;
-use headcount_core::MessageId;
+use headcount_core::election::Election;
+use headcount_core::{Core, MessageId};
 use headcount_sim::{WorldOptions, nanos};
 
 use crate::checks::Checks;
 use crate::expect::Judged;
-use crate::invariants::{Invariant, LeaseReached, Violation};
+use crate::invariants::{ElectoratesReached, Invariant, LeaseReached, Violation};
 use crate::plant::{Plant, Planted};
 
 /// A simulated world whose promises are checked after every step, which costs time in proportion to the view at every change. It
@@ -87,6 +88,31 @@ impl World {
     /// Returns the number of terms in which any node claimed to lead.
     pub fn terms_claimed(&self) -> usize {
         self.checks().checker.terms_claimed()
+    }
+
+    /// Returns the time at which the first packet came from one of two clusters to the other.
+    pub fn met_at(&self) -> Option<Duration> {
+        self.checks().first_across
+    }
+
+    /// Returns the figures of electorates that met.
+    pub fn electorates_reached(&self) -> ElectoratesReached {
+        self.checks().checker.electorates().reached()
+    }
+
+    /// Returns true if all name one leader, and a store outside takes the writes of that one.
+    pub fn is_led_in_order(&self) -> bool {
+        let term = self.leader().and_then(|leader| self.core(leader)).map(|core| core.leadership().term);
+        self.leadership_divergence().is_none()
+            && term.is_some_and(|term| self.checks().checker.electorates().takes(term))
+    }
+
+    /// From now on a store outside is to take every write of the leaders of the electorate that is led now, and no other.
+    pub fn settle_store(&mut self) {
+        let leads = self.leader().and_then(|leader| self.core(leader)).and_then(Core::election);
+        if let Some(lineage) = leads.and_then(Election::lineage) {
+            self.checks_mut().checker.store_belongs_to(lineage);
+        }
     }
 
     /// Returns the numbers of judged expectations so far, in a timely world.

@@ -33,7 +33,7 @@ impl World {
     /// Adds a node of this name at this address, and starts it unless a process runs there.
     pub fn add_node_as(&mut self, id: NodeId, address: SocketAddr) -> usize {
         let node = self.nodes.len();
-        let is_durable = !self.random.chance(self.options.diskless) || node < self.options.voters;
+        let is_durable = !self.random.chance(self.options.diskless) || self.options.voters_of(node).contains(&node);
         let mixed = &self.options.mixed;
         let settings = if mixed.is_empty() { &self.options.settings } else { &mixed[node % mixed.len()] };
         self.nodes.push(Node {
@@ -98,7 +98,7 @@ impl World {
         self.intercept.init(node, &mut init);
         let error = self.options.clock_error_ppm;
         let error_ppm = self.random.between(0, 2 * error).cast_signed() - error.cast_signed();
-        let error_ppm = if node < self.options.voters { self.voter_clock_error() } else { error_ppm };
+        let error_ppm = if self.options.voters_of(node).contains(&node) { self.voter_clock_error() } else { error_ppm };
         let error_ppm = if self.is_contending(node) { self.contender_clock_error() } else { error_ppm };
         self.processes += 1;
         let clock = Clock::new(self.now, error_ppm);
@@ -171,7 +171,7 @@ impl World {
             tags: Tags::default(),
             version: "0.0.0".into(),
             settings: place.settings.clone(),
-            seeds: self.options.seeds,
+            seeds: self.options.seeds_of(node).len(),
             remembered,
             random_seed: self.random.bits(),
         }

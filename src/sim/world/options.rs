@@ -2,12 +2,29 @@
 //!
 //! Must not know: the world.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::LeaseOptions;
 use crate::network::Conditions;
 use headcount_core::election::LeaseTiming;
 use headcount_core::{Profile, Settings};
+
+/// A second cluster of the same name: its nodes and those of the first one do not know each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecondCluster {
+    /// The numbers of its nodes at the beginning, which come after those of the first cluster.
+    pub nodes: Range<usize>,
+    /// The number of the first of them that vote, and are the seeds of all of them.
+    pub voters: usize,
+}
+
+impl SecondCluster {
+    /// Returns the numbers of its voters.
+    pub fn voters(&self) -> Range<usize> {
+        self.nodes.start..self.nodes.start + self.voters
+    }
+}
 
 /// The properties of a world.
 #[derive(Debug, Clone)]
@@ -27,6 +44,8 @@ pub struct WorldOptions {
     pub conditions: Conditions,
     /// The number of the first nodes that vote; leaders are elected if there are any. They always keep their disks.
     pub voters: usize,
+    /// Some of the nodes are a cluster of their own at the beginning, which has voters as well.
+    pub second: Option<SecondCluster>,
     /// The pace of elections.
     pub lease: LeaseTiming,
     /// Clock rates of voters are wrong by up to so many parts per million, often by that much.
@@ -57,6 +76,21 @@ pub struct WorldOptions {
 }
 
 impl WorldOptions {
+    fn second_of(&self, node: usize) -> Option<&SecondCluster> {
+        self.second.as_ref().filter(|second| second.nodes.contains(&node))
+    }
+
+    /// Returns the numbers of the voters that a node is configured with.
+    pub fn voters_of(&self, node: usize) -> Range<usize> {
+        self.second_of(node).map_or(0..self.voters, SecondCluster::voters)
+    }
+
+    /// Returns the numbers of a node's seeds.
+    pub fn seeds_of(&self, node: usize) -> Range<usize> {
+        let of_first = self.second.as_ref().map_or(self.seeds, |second| self.seeds.min(second.nodes.start));
+        self.second_of(node).map_or(0..of_first, SecondCluster::voters)
+    }
+
     /// Returns the options of a quiet world.
     pub fn new(seed: u64, nodes: usize, settings: Settings) -> Self {
         Self {
@@ -67,6 +101,7 @@ impl WorldOptions {
             mixed: Vec::new(),
             conditions: Conditions::default(),
             voters: 0,
+            second: None,
             lease: Profile::Default.lease_timing(),
             voter_clock_error_ppm: 200,
             led_work: Duration::from_millis(20),

@@ -60,7 +60,7 @@ impl World {
         }
         let stored = self.nodes[node].disk.stored().and_then(|stored| stored.ballot.clone());
         let ballot = stored.unwrap_or_else(|| Ballot::blank(Identity(self.elections.bits())));
-        let voters = (0..self.options.voters).map(name_of).collect();
+        let voters = self.options.voters_of(node).map(name_of).collect();
         let (timing, policy) = (self.options.lease, LeaderPolicy::default());
         Some(QuorumInit { timing, policy, voters, ballot, floor: Term(0), wall_clock: self.wall_clock(node) })
     }

@@ -13,9 +13,9 @@ use std::time::Duration;
 use super::drawing::{AssumedState, disk_fate, weather, weighted};
 use super::{DiskFate, Operation, Schedule};
 use headcount_core::{Profile, Settings};
-use headcount_sim::Tcp;
 use headcount_sim::network::{Conditions, CutTraffic, Late, NodeLoss};
 use headcount_sim::{Purpose, Random};
+use headcount_sim::{SecondCluster, Tcp};
 
 /// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,10 @@ pub struct Variation {
     pub observers: Option<usize>,
     /// The largest error of clock rates, in parts per million.
     pub clock_error_ppm: u64,
+    /// True for a schedule of electorates that meet.
+    pub is_meeting: bool,
+    /// A second cluster, which the first one is to meet.
+    pub second: Option<SecondCluster>,
     /// True if nodes have IPv6 addresses.
     pub ipv6: bool,
     /// The longest pause.
@@ -47,6 +51,8 @@ impl Default for Variation {
             mixed: Vec::new(),
             observers: None,
             clock_error_ppm: 200,
+            is_meeting: false,
+            second: None,
             ipv6: false,
             longest_pause: Duration::from_secs(30),
             sealed: false,
@@ -66,6 +72,9 @@ impl fmt::Display for Variation {
             let turns = if nth == 0 { ", in turns" } else { " and" };
             let Settings { heartbeat_interval, down_timeout, observers, .. } = settings;
             write!(f, "{turns} {observers} observers, heartbeats {heartbeat_interval:?}, down {down_timeout:?}")?;
+        }
+        if let Some(SecondCluster { nodes, voters }) = &self.second {
+            write!(f, ", {nodes:?} are a second cluster, the first {voters} of which vote")?;
         }
         if self.contenders > 0 {
             write!(f, ", {} contend for a lease", self.contenders)?;

@@ -3,6 +3,7 @@
 //! The victim of a fault is the leader of that moment: the schedule depends on its seed alone, its effects do not.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::drawing::{AssumedState, weighted};
@@ -45,6 +46,8 @@ pub enum VoterFault {
     Add(usize),
     /// The leader is told to remove a voter.
     Remove(usize),
+    /// All leaders resign, where there are two electorates each its own.
+    Resign,
     /// Operators recover at one instant: each at one node, with these other voters.
     Recover(Vec<(usize, Vec<usize>)>),
 }
@@ -65,6 +68,14 @@ impl VoterFault {
             VoterFault::LeaderLeaves => {
                 of_leader("the leader leaves", |world, leader| world.command(leader, Command::Leave))
             }
+            VoterFault::Resign => of_voters("all leaders resign", |world| {
+                let leaders: Vec<usize> = (0..world.nodes()).filter(|node| world.is_leading(*node)).collect();
+                let mut resign = |leader: &usize| {
+                    let ticket = world.ticket();
+                    world.command(*leader, Command::Resign { ticket, to: None })
+                };
+                leaders.iter().filter(|leader| resign(leader)).count() > 0
+            }),
             VoterFault::CutLeader { outgoing, incoming, lasting } => {
                 let words = format!("cut the leader off for {lasting:.1?} (outgoing {outgoing}, incoming {incoming})");
                 of_leader(words, |world, leader| {
@@ -176,7 +187,7 @@ impl Schedule {
             let operation = if random.chance(0.6) {
                 Operation::Voters(weighted(&mut random, &FAULTS)(&mut random, voters, nodes))
             } else {
-                spare_disks(assumed.next(&mut random), voters)
+                spare_disks(assumed.next(&mut random), 0..voters)
             };
             operations.push((at, operation));
             let pause = if random.chance(0.4) { Duration::from_millis(800) } else { Duration::from_secs(7) };
@@ -195,9 +206,9 @@ impl Schedule {
 
 /// Makes an operation spare the voters' disks. They are lost by voter faults alone: any more, and too few voters are
 /// left to elect.
-fn spare_disks(operation: Operation, voters: usize) -> Operation {
+pub(super) fn spare_disks(operation: Operation, voters: Range<usize>) -> Operation {
     match operation {
-        Operation::Restart(node, _) if node < voters => Operation::Restart(node, DiskFate::Kept),
+        Operation::Restart(node, _) if voters.contains(&node) => Operation::Restart(node, DiskFate::Kept),
         Operation::MassRestart(nodes, _) => Operation::MassRestart(nodes, DiskFate::Kept),
         other => other,
     }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::leaders::Leaders;
+use super::electorates::Electorates;
+use super::leaders::{Leaders, Standing};
 use super::leases::LeaseWatch;
 use super::per_node::PerNode;
 use super::run_checker::{Finding, RunChecker};
 use super::suspicions::Suspicions;
 use super::{Invariant, Observation, Violation};
-use headcount_core::election::{Lineage, Term};
+use headcount_core::election::{Ballot, Lineage, Term};
 use headcount_core::wire::{Message, Packet};
 use headcount_core::{CoreInit, Leadership, MessageId, NodeId, Output, Run, StopReason, Tags};
 use headcount_sim::Clock;
@@ -139,9 +140,32 @@ impl Checker {
     }
 
     /// Checks a node's leadership after a step.
-    pub(crate) fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership, lineage: Option<Lineage>) {
-        let finding = self.leaders.look(now, node, told, lineage);
+    pub(crate) fn look_at_leadership(&mut self, now: Nanos, node: usize, told: &Leadership, standing: &Standing) {
+        let finding = self.leaders.look(now, node, told, standing);
         self.found(now, node, finding);
+    }
+
+    /// Takes note that a voter with this ballot says that its electorate has ended.
+    pub(crate) fn electorate_ended(&mut self, now: Nanos, node: usize, ballot: &Ballot) {
+        let finding = self.leaders.electorates.ended(ballot);
+        self.found(now, node, finding);
+    }
+
+    /// Has all fencing tokens used once more that ever were.
+    pub(crate) fn write_late(&mut self, now: Nanos) {
+        if let Some((invariant, detail)) = self.leaders.electorates.write_late() {
+            self.report(now, None, invariant, detail);
+        }
+    }
+
+    /// Returns what is known of electorates that met.
+    pub(crate) fn electorates(&self) -> &Electorates {
+        &self.leaders.electorates
+    }
+
+    /// The store that takes fencing tokens is to hear this electorate alone from now on.
+    pub(crate) fn store_belongs_to(&mut self, lineage: Lineage) {
+        self.leaders.electorates.belongs_to(lineage);
     }
 
     /// Checks a report of a member as Suspect or Down although it has been running well, over an undisturbed network,

@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use super::Invariant;
+use super::electorates::Electorates;
 use super::per_node::PerNode;
 use super::run_checker::Finding;
-use headcount_core::election::{Body, Identity, Lineage, NumberedView, Term, ViewRef};
+use headcount_core::election::{Body, Descent, Identity, Lineage, NumberedView, Term, ViewRef};
 use headcount_core::wire::{Message, Packet};
-use headcount_core::{CoreInit, Leadership, LeadershipState, NodeId, Output, Run};
+use headcount_core::{Core, CoreInit, Leadership, LeadershipState, NodeId, Output, Run};
 use headcount_sim::Clock;
 use headcount_sim::network::Nanos;
 
@@ -23,16 +24,18 @@ use headcount_sim::network::Nanos;
 pub(super) struct Leaders {
     processes: PerNode<Process>,
     claims: BTreeMap<usize, Claim>,
-    /// The process that claimed each term.
-    claimants: BTreeMap<Term, (NodeId, Run)>,
-    /// The leader that members name for each term.
-    named: BTreeMap<Term, NodeId>,
+    /// The process that claimed each term of each root: terms of electorates that were founded apart may be equal.
+    claimants: BTreeMap<(Option<Lineage>, Term), (NodeId, Run)>,
+    /// The leader that members name for each term of each root.
+    named: BTreeMap<(Lineage, Term), NodeId>,
     /// The address to which each vote was sent.
     votes: BTreeMap<(Identity, Term), std::net::SocketAddr>,
-    /// The view that was agreed under each number, by the term at which its electorate began.
-    agreed: BTreeMap<(Term, u64), ViewRef>,
+    /// The view that was agreed under each number, by the root of its electorate and the term at which it began.
+    agreed: BTreeMap<(Lineage, Term, u64), ViewRef>,
     /// The highest term that each node used on its present disk.
     used: BTreeMap<NodeId, Term>,
+    /// Electorates that meet.
+    pub(super) electorates: Electorates,
 }
 
 /// One run of one node.
@@ -45,7 +48,30 @@ struct Process {
     /// The leader by the events of the process, folded.
     leader: Option<(NodeId, Term)>,
     is_unavailable: bool,
-    agreed: Option<(Term, u64)>,
+    agreed: Option<(Descent, u64)>,
+}
+
+/// What a node is in the electorates that there are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    /// Its identity as a voter.
+    pub(crate) identity: Option<Identity>,
+    /// The electorate that it votes in.
+    pub(crate) lineage: Option<Lineage>,
+    /// The electorate that it is sure of.
+    pub(crate) founded: Option<Descent>,
+}
+
+impl Standing {
+    /// Returns what a core is.
+    pub(crate) fn of(core: &Core) -> Self {
+        let Some(election) = core.election() else { return Self::default() };
+        Self { identity: Some(election.ballot().identity), lineage: election.lineage(), founded: election.founded() }
+    }
+
+    fn root(&self) -> Option<Lineage> {
+        self.founded.map(|founded| founded.root)
+    }
 }
 
 #[derive(Debug)]
@@ -73,7 +99,7 @@ impl Leaders {
         if term < used {
             return broken(Invariant::TermsNeverFall, format!("its disk holds term {term}, it used {used}"));
         }
-        None
+        self.electorates.born(&quorum.ballot)
     }
 
     /// Takes note that a process is gone, and leads nothing.
@@ -126,10 +152,14 @@ impl Leaders {
     }
 
     fn view_agreed(&mut self, node: usize, view: &NumberedView) -> Option<Finding> {
-        let key = (view.electorate.began, view.number);
+        let (descent, number) = (view.electorate.descent(), view.number);
+        let key = (descent.root, descent.began, number);
         let process = self.processes.get_mut(node)?;
-        let before = process.agreed.replace(key);
-        if before >= Some(key) {
+        let before = process.agreed.replace((descent, number));
+        let is_later = before.is_none_or(|(before, number_before)| {
+            if before.lineage == descent.lineage { number > number_before } else { descent.stands_over(&before) }
+        });
+        if !is_later {
             return broken(Invariant::OneViewPerNumber, format!("view {key:?} is agreed after {before:?}"));
         }
         let agreed = *self.agreed.entry(key).or_insert_with(|| view.reference());
@@ -143,6 +173,10 @@ impl Leaders {
         let packet = Packet::holds(bytes, Message::ELECTION_KIND).then(|| Packet::decode(bytes).ok()).flatten()?;
         for message in &packet.messages {
             let Message::Election(word) = message else { continue };
+            let over = self.electorates.said(word);
+            if over.is_some() {
+                return over;
+            }
             match word.body {
                 Body::RenewalAck { term, .. } => self.uses(node, term),
                 Body::VoteReply { term, is_granted: true, .. } => {
@@ -166,19 +200,13 @@ impl Leaders {
     }
 
     /// Checks a node's leadership after a step.
-    pub(super) fn look(
-        &mut self,
-        now: Nanos,
-        node: usize,
-        told: &Leadership,
-        lineage: Option<Lineage>,
-    ) -> Option<Finding> {
+    pub(super) fn look(&mut self, now: Nanos, node: usize, told: &Leadership, standing: &Standing) -> Option<Finding> {
         // Both calls are made, since each takes note of something.
-        let claimed = self.claimed(now, node, told, lineage);
-        self.shown(node, told).filter(|_| claimed.is_none()).or(claimed)
+        let claimed = self.claimed(now, node, told, standing);
+        self.shown(node, told, standing).filter(|_| claimed.is_none()).or(claimed)
     }
 
-    fn shown(&mut self, node: usize, told: &Leadership) -> Option<Finding> {
+    fn shown(&mut self, node: usize, told: &Leadership, standing: &Standing) -> Option<Finding> {
         let process = self.processes.get_mut(node)?;
         let before = std::mem::replace(&mut process.told, told.clone());
         if told.term < before.term {
@@ -193,13 +221,13 @@ impl Leaders {
             let detail = format!("it shows {told:?}, told {before:?}, its events say {:?}", process.leader);
             return broken(Invariant::LeaderEventsFold, detail);
         }
-        let (leader, term) = shown?;
-        let named = self.named.entry(term).or_insert_with(|| leader.clone());
+        let ((leader, term), Some(root)) = (shown?, standing.root()) else { return None };
+        let named = self.named.entry((root, term)).or_insert_with(|| leader.clone());
         let detail = || format!("term {term}: {named} and {leader} are named");
         if *named == leader { None } else { broken(Invariant::OneLeaderPerTerm, detail()) }
     }
 
-    fn claimed(&mut self, now: Nanos, node: usize, told: &Leadership, lineage: Option<Lineage>) -> Option<Finding> {
+    fn claimed(&mut self, now: Nanos, node: usize, told: &Leadership, standing: &Standing) -> Option<Finding> {
         if !told.is_me {
             return None;
         }
@@ -212,20 +240,21 @@ impl Leaders {
             return broken(Invariant::ClaimsEndInTime, detail);
         }
         let claimant = (process.id.clone(), process.run);
-        let first = self.claimants.entry(term).or_insert_with(|| claimant.clone());
+        let first = self.claimants.entry((standing.root(), term)).or_insert_with(|| claimant.clone());
         if *first != claimant {
             let detail = format!("term {term}: {} run {} and {} run {}", first.0, first.1, claimant.0, claimant.1);
             return broken(Invariant::OneLeaderPerTerm, detail);
         }
-        let until = process.clock.true_time(until);
+        let (lineage, until) = (standing.lineage, process.clock.true_time(until));
         self.claims.insert(node, Claim { term, lineage, until });
         let is_beside = |claim: &Claim| claim.until > now && claim.lineage == lineage;
         let other = self.claims.iter().find(|(other, claim)| **other != node && is_beside(claim));
-        other.and_then(|(other, claim)| {
+        let beside = other.and_then(|(other, claim)| {
             let other = self.processes.get(*other).map(|process| &process.id);
             let left = std::time::Duration::from_nanos(claim.until - now);
             let detail = format!("it claims term {term} while the claim of {other:?} to {} lasts {left:?}", claim.term);
             broken(Invariant::OneClaimAtATime, detail)
-        })
+        });
+        beside.or_else(|| self.electorates.leads(term, standing))
     }
 }

@@ -11,11 +11,12 @@
 //! |---|---|
 //! | across runs and nodes | `checker` |
 //! | one run of one node | `run_checker` |
-//! | leaders and voters; contenders for leases | `leaders`, `leases` |
+//! | leaders and voters; electorates that meet; contenders for leases | `leaders`, `electorates`, `leases` |
 //! | suspicions end | `suspicions` |
 //! | a table by a node's number | `per_node` |
 
 mod checker;
+mod electorates;
 mod leaders;
 mod leases;
 mod per_node;
@@ -27,6 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use checker::Checker;
+pub use electorates::ElectoratesReached;
+pub(crate) use leaders::Standing;
 pub use leases::LeaseReached;
 pub(crate) use run_checker::Finding;
 
@@ -152,6 +155,12 @@ invariants! {
     LeaderEventsFold = "leader_events_fold",
     /// A while after everything was healed, a leader leads and all members name it, if enough voters run.
     LeaderIsElected = "leader_is_elected",
+    /// An electorate ends only for one that stands over it; and a voter whose electorate has ended votes, acknowledges and
+    /// leads in it no more, also after a restart from its disk.
+    EndedStaysEnded = "ended_stays_ended",
+    /// A while after everything was healed, a store that is written to with fencing tokens takes every write of the leader,
+    /// and none of any other electorate, however late.
+    FencesHold = "fences_hold",
     /// At every instant of true time at most one process holds a claim to a lease in a database by its own clock, as
     /// far as the rules reach after lost commits.
     OneLeaseClaimAtATime = "one_lease_claim_at_a_time",

@@ -2,7 +2,7 @@
 
 use headcount_campaign::invariants::Invariant;
 
-use super::{contending, late, leading, planted, seals};
+use super::{contending, electorates, late, leading, planted, seals};
 
 /// Makes a test of each bug, under its name, and the list of the promises that the bugs break.
 macro_rules! plants {
@@ -68,6 +68,8 @@ plants! {
     OneViewPerNumber: leading::two_contents_of_one_number;
     LeaderEventsFold: leading::a_swallowed_loss;
     LeaderIsElected: leading::voters_that_never_elect_anybody;
+    EndedStaysEnded: electorates::an_end_that_the_disk_forgets;
+    FencesHold: electorates::a_leader_that_uses_an_old_token;
     OneLeaseClaimAtATime: contending::two_claims_to_a_lease_at_a_time;
     OneLeaderPerLeaseTerm: contending::a_term_of_a_lease_that_two_lead_in;
     LeaseTermsNeverFall: contending::a_term_of_a_lease_that_falls;

@@ -3,7 +3,7 @@
 //! `HEADCOUNT_SIM_SEED=17` replays one seed and prints what happened; `HEADCOUNT_SIM_SEEDS=5000` runs more of them, and
 //! `HEADCOUNT_SIM_FIRST=1000` begins elsewhere; `HEADCOUNT_SIM_PROGRESS=1` prints each verdict as it comes. The larger
 //! clusters have `HEADCOUNT_SIM_LARGE_SEED`, `HEADCOUNT_SIM_LARGE_SEEDS` and `HEADCOUNT_SIM_LARGE_FIRST`, the sealed ones
-//! the same with `SEALED`.
+//! the same with `SEALED`, and electorates that meet with `ELECTORATES`.
 //! `HEADCOUNT_SIM_GOLDEN=write` writes the golden traces down anew (see `golden`).
 
 use std::sync::Mutex;
@@ -20,6 +20,7 @@ mod crowds;
 mod cuts;
 mod databases;
 mod deaf;
+mod electorates;
 mod golden;
 mod joining;
 mod large;

@@ -155,7 +155,7 @@ impl World {
             Waiting::WorkEnded(term) => self.end_work(node, term),
             Waiting::Lease(what) => self.happens(node, *what),
             Waiting::Resolved => {
-                let seeds = (0..self.options.seeds).map(|seed| vec![self.nodes[seed].address]).collect();
+                let seeds = self.options.seeds_of(node).map(|seed| vec![self.nodes[seed].address]).collect();
                 self.step(node, Input::SeedAddresses(seeds));
             }
         }
