@@ -61,11 +61,14 @@ impl<R: Rules> Election<R> {
         self.to_be_told.clear();
     }
 
-    /// Keeps the electorate aside that this voter has, and has no more from now on. One that an operator himself put
-    /// another in the place of is not kept instead of one that ended for a stranger.
+    /// Keeps the electorate aside that this voter has, and has no more from now on. One for another of the same root, as an
+    /// operator began it, is not kept instead of one that ended for a stranger.
     pub(super) fn keep_electorate_aside(&mut self, other: &Descent) {
         let Some(view) = self.ballot.accepted.take() else { return };
-        if view.electorate.root != other.root || self.ballot.ended.is_none() {
+        let is_kept = |ended: &EndedElectorate| {
+            ended.electorate.root == view.electorate.root || view.electorate.root != other.root
+        };
+        if self.ballot.ended.as_ref().is_none_or(is_kept) {
             let (electorate, term) = ((*view.electorate).clone(), self.ballot.term);
             self.ballot.ended = Some(EndedElectorate { electorate, term, number: view.number });
         }

@@ -83,6 +83,7 @@ fn two_recoveries_by_voters_that_came_a_moment_ago_are_one_again_two_gossip_inte
         let later = apart.leaders.into_iter().max_by_key(|(_, term)| *term).expect("two");
         let stepped_down = apart.leaders.into_iter().min_by_key(|(_, term)| *term).expect("two").0;
         let before: Vec<usize> = apart.net.nodes.iter().map(|node| node.notices.len()).collect();
+        let own = apart.net.nodes[stepped_down].core.election().expect("takes part").lineage();
         apart.meet();
         let met = apart.net.now;
         apart.net.run(apart.net.settings.gossip_interval * 2);
@@ -98,6 +99,10 @@ fn two_recoveries_by_voters_that_came_a_moment_ago_are_one_again_two_gossip_inte
         // And it stays so.
         apart.net.run(OTHER_ELECTORATE_MEMORY);
         assert_eq!(leader(&apart.net), later, "{profile:?} seed {seed}");
+        let is_said = |notice: &Notice| matches!(notice, Notice::Election(Alarm::ElectorateEnded { .. }));
+        let (name, notices) = (&apart.net.nodes[stepped_down].core.me().id, &apart.net.nodes[stepped_down].notices);
+        let kept = apart.net.disks[name.as_str()].ended.as_ref().map(|ended| ended.electorate.lineage);
+        assert!(notices.iter().any(is_said) && kept == own, "{profile:?} seed {seed}: {kept:?}, {own:?} has ended");
         for node in apart.sides.concat() {
             assert_eq!(apart.net.nodes[node].core.other_electorate(), None, "{profile:?} seed {seed}: n{node}");
         }
