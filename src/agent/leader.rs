@@ -13,7 +13,7 @@ use super::error::{AgentError, ConfirmError, LeadError, LeaderAddress};
 use super::leadership::{Confirmed, LeadershipPublisher, LeadershipWatch, LeaseInstant};
 use super::request::Request;
 use crate::config::LeadershipMode;
-use crate::core::election::{ChangeError, Electorate, Lineage, Unconfirmed, VoterStandings};
+use crate::core::election::{ChangeError, Electorate, EndedElectorate, Lineage, Unconfirmed, VoterStandings};
 use crate::core::{CommandError, NodeId, OtherElectorate, Reply, Time};
 
 /// The members that the voters agreed on: nobody ever sees other members under this number.
@@ -182,6 +182,12 @@ impl Agent {
     #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
     pub(crate) fn other_electorate(&self) -> Option<Arc<OtherElectorate>> {
         self.inner.shared.figures().other_electorate
+    }
+
+    /// Returns the electorate in which this node voted until that ended for another one, as its data directory keeps it.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(crate) fn ended_electorate(&self) -> Option<Arc<EndedElectorate>> {
+        self.inner.shared.figures().ended
     }
 
     /// Returns the newest view that is known to be agreed.

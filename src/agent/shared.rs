@@ -29,7 +29,7 @@ use super::messages::Outbox;
 use super::verdict::Recent;
 #[cfg(feature = "agent")]
 use super::watchdog::Watchdog;
-use crate::core::election::{Electorate, Lineage, NumberedView, VoterStandings};
+use crate::core::election::{Electorate, EndedElectorate, Lineage, NumberedView, VoterStandings};
 use crate::core::{self, Change, Counters, JoinReport, NodeId, OtherElectorate, Status, Time};
 use crate::event::{Event, EventKind};
 use crate::journal::Journal;
@@ -65,6 +65,9 @@ pub(super) struct Figures {
     pub(super) agreed: Option<NumberedView>,
     pub(super) electorate: Option<Arc<Electorate>>,
     pub(super) standings: Option<Arc<VoterStandings>>,
+    /// The electorate in which this node voted until it ended.
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
+    pub(super) ended: Option<Arc<EndedElectorate>>,
     #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
     pub(super) other_electorate: Option<Arc<OtherElectorate>>,
     /// The electorate that this node is sure of, perhaps without knowing its voters.

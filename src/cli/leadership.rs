@@ -17,7 +17,7 @@ use super::human::{self, NOTHING, plain};
 use super::table;
 use crate::client::{Client, ClientError};
 use crate::core::NodeId;
-use crate::json::{Leader, Reason, Recover, Voters};
+use crate::json::{EndedElectorate, Leader, Reason, Recover, Voters};
 use crate::lease::LeaseName;
 
 /// Time for which a leader is awaited after another one resigned, or after a recovery: longer than the leases of most clusters.
@@ -135,6 +135,9 @@ pub(super) fn voters(command: &VotersCommand, out: &mut impl Write) -> Result<Ex
             if is_known || target.format == Format::Json {
                 show(&voters, target.format, out)?;
             }
+            if let Some(ended) = voters.ended_electorate.as_ref().filter(|_| target.format == Format::Table) {
+                show_ended(ended, out)?;
+            }
             if !is_known {
                 return Err(no_voters(&client.leader(None)?, voters.lineage.is_some()));
             }
@@ -214,6 +217,22 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
         [plain(&voter.id), plain(status), role, is_voting.to_owned(), heard, lag, plain(&voter.identity)]
     });
     Ok(table::write(out, ["VOTER", "STATUS", "ROLE", "VOTES", "ACKNOWLEDGED", "LAG", "IDENTITY"], rows)?)
+}
+
+/// Says which electorate of this node has ended, and how to have it back.
+fn show_ended(ended: &EndedElectorate, out: &mut impl Write) -> Result<(), Failure> {
+    let names = ended.voters.iter().map(|id| plain(id)).collect::<Vec<_>>();
+    writeln!(
+        out,
+        "\nThis node voted in another electorate until that ended for this one: lineage {}, led up to term {}, voters {}.\n\
+         To have it back, first part the two clusters (a name and a key of their own), then at one of its nodes:\n  \
+         headcount recover --anew --voters {}",
+        plain(&ended.lineage),
+        ended.term,
+        names.join(", "),
+        names.join(",")
+    )?;
+    Ok(())
 }
 
 pub(super) fn view(args: &TargetArgs, out: &mut impl Write) -> Result<Exit, Failure> {

@@ -216,7 +216,8 @@ fn listed(agent: &Agent, electorate: Option<&Electorate>) -> json::Voters {
     let leadership = agent.leadership().get();
     let voters = json::Voters::new(electorate, leadership.leader.as_ref(), leadership.term, status)
         .of(agent.lineage())
-        .beside(agent.other_electorate().as_deref());
+        .beside(agent.other_electorate().as_deref())
+        .after(agent.ended_electorate().as_deref());
     match agent.standings() {
         (Some(standings), now) => voters.standing(&standings, now, status),
         (None, _) => voters,

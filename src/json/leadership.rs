@@ -138,6 +138,22 @@ pub struct Voters {
     /// ends, by itself. `null` if none was.
     #[serde(default)]
     pub other_electorate: Option<OtherElectorate>,
+    /// The electorate in which this node voted until it ended for another one, as its data directory keeps it; `null` if none
+    /// has ended.
+    #[serde(default)]
+    pub ended_electorate: Option<EndedElectorate>,
+}
+
+/// An electorate that ended for another one that it met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct EndedElectorate {
+    /// Its lineage, 16 hex digits.
+    pub lineage: String,
+    /// The highest term in which it was led, as far as this node knows.
+    pub term: u64,
+    /// The names of its voters.
+    pub voters: Vec<String>,
 }
 
 /// An electorate beside the one that a node follows, as a member reports it.
@@ -209,6 +225,7 @@ impl Voters {
             failure_tolerance: None,
             acknowledging: None,
             other_electorate: None,
+            ended_electorate: None,
         }
     }
 
@@ -242,6 +259,18 @@ impl Voters {
             leader: other.leader.as_ref().map(ToString::to_string),
             term: other.term.0,
             recovered: other.is_recovery,
+        });
+        self
+    }
+
+    /// Adds the electorate in which this node voted until it ended.
+    #[must_use]
+    #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the agent makes it, others read it"))]
+    pub(crate) fn after(mut self, ended: Option<&crate::core::election::EndedElectorate>) -> Self {
+        self.ended_electorate = ended.map(|ended| EndedElectorate {
+            lineage: format!("{:016x}", ended.electorate.lineage.0),
+            term: ended.term.0,
+            voters: ended.electorate.voters.iter().map(|voter| voter.id.to_string()).collect(),
         });
         self
     }

@@ -1,9 +1,11 @@
 //! Who votes: added, removed, replaced, lost, recovered, and founded anew.
 
+use std::collections::BTreeSet;
+
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, FIVE, VOTERS, body, figure, json_of, leader, start, voters_of};
+use crate::cluster::{Cluster, FIVE, Leader, VOTERS, body, figure, json_of, leader, start, voters_of};
 use crate::support::{Agent, HEADCOUNT, own_address, wait_for};
 
 #[test]
@@ -352,4 +354,101 @@ fn voters_whose_disks_are_from_before_a_recovery_give_way_to_it_though_they_lead
         let has_ended = agent.log().contains("the electorate in which this node voted has ended");
         assert_eq!(has_ended, ["a", "b", "c"].contains(&agent.name.as_str()), "{}", agent.log());
     }
+}
+
+/// Waits until every interface of every agent says the same of who leads.
+fn wait_for_one_answer(cluster: &Cluster, leader: &Leader) {
+    let is_of_electorates = |code: &&str| *code == "two_electorates";
+    wait_for("all interfaces agree", || {
+        let mut verdicts = BTreeSet::new();
+        for agent in &cluster.agents {
+            let expected = if agent.name == leader.name { "HTTP/1.1 200 " } else { "HTTP/1.1 503 " };
+            agent.get("/leaderz").starts_with(expected).then_some(())?;
+            let verdict = body(&agent.get("/v1/verdict"));
+            let codes = verdict["reasons"].as_array()?.iter().filter_map(|reason| reason["code"].as_str());
+            // That there were two is told for a minute more where one of them stands.
+            verdicts.insert(codes.filter(|code| !is_of_electorates(code)).map(str::to_owned).collect::<Vec<_>>());
+        }
+        (verdicts.len() == 1 && verdicts.iter().flatten().all(|code| !code.contains("lead"))).then_some(())
+    });
+    let same = cluster.wait_for_leader(leader.term - 1);
+    assert_eq!((&same.name, same.term), (&leader.name, leader.term));
+}
+
+/// Returns the voters of the electorate that has ended for this agent, as it tells programs, once it says so to people as well.
+fn ended_voters(agent: &Agent) -> Option<Vec<String>> {
+    let ended = json_of(agent, &["voters", "list"])["ended_electorate"].clone();
+    let names: Vec<String> = ended["voters"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let (_, told) = agent.client(&["voters", "list"]);
+    let advice = format!("headcount recover --anew --voters {}", names.join(","));
+    assert!(told.contains(&advice) && told.contains(ended["lineage"].as_str()?), "{told}");
+    Some(names)
+}
+
+#[test]
+fn two_sides_that_were_recovered_apart_have_one_leader_after_the_cut() {
+    let mut cluster = three(["a", "b", "c"]);
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "d", &[&seed], "a,b,c", &[]));
+    let old = cluster.wait_for_leader(0);
+    // The cut: each side runs where the other does not look for it, and a, the third voter, is down.
+    cluster.agents.clear();
+    let side = |names: [&str; 2]| {
+        let first = start(cluster.data.path(), names[0], &[], "a,b,c", &["--bind", &own_address()]);
+        let second = start(cluster.data.path(), names[1], &[&first.gossip], "a,b,c", &[]);
+        Cluster { agents: vec![first, second], data: tempfile::tempdir().expect("a directory") }
+    };
+    let mut sides = [side(["b", "d"]), side(["c", "e"])];
+    let leaders = sides.each_ref().map(|side| {
+        wait_for("it is recovered", || {
+            let recover = ["recover", "--voters", &side.agents[1].name, "--yes"];
+            side.agents[0].client(&recover).0.success().then_some(())
+        });
+        side.wait_for_leader(old.term)
+    });
+    let [first, second] = leaders.each_ref().map(|leader| leader.term);
+    let (ends, stands) = if first < second { (0, 1) } else { (1, 0) };
+    let ended = voters_of(&sides[ends].agents[0]);
+    let (joined, text) = sides[0].agents[1].client(&["join", &sides[1].agents[0].gossip]);
+    assert!(joined.success(), "{text}");
+    let names = sides.each_ref().map(|side| side.agents.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>());
+    for side in &mut sides {
+        cluster.agents.append(&mut side.agents);
+    }
+    let new = cluster.wait_for_leader(first.max(second) - 1);
+    assert!(names[stands].contains(&new.name), "{new:?} of {names:?}");
+    let seed = cluster.agents[0].gossip.clone();
+    cluster.agents.push(start(cluster.data.path(), "a", &[&seed], "a,b,c", &[]));
+    wait_for_one_answer(&cluster, &cluster.wait_for_leader(new.term - 1));
+    for agent in cluster.agents.iter().filter(|agent| ended.contains(&agent.name)) {
+        wait_for("it names what ended", || (ended_voters(agent).as_ref() == Some(&ended)).then_some(()));
+    }
+    let of_those = |agent: &&Agent| names[stands].contains(&agent.name);
+    assert!(cluster.agents.iter().filter(of_those).all(|agent| ended_voters(agent).is_none()));
+}
+
+#[test]
+fn a_blank_voter_that_formed_an_electorate_beside_the_one_that_replaced_it_gives_it_up_when_they_meet() {
+    let data = tempfile::tempdir().expect("a directory");
+    let a = start(data.path(), "a", &[], "a", &[]);
+    let b = start(data.path(), "b", &[&a.gossip], "a", &["--bind", &own_address()]);
+    let mut cluster = Cluster { agents: vec![a, b], data };
+    cluster.wait_for_leader(0);
+    wait_for("b votes", || cluster.agents[1].client(&["voters", "add", "b"]).0.success().then_some(()));
+    wait_for("a does not", || cluster.agents[1].client(&["voters", "remove", "a"]).0.success().then_some(()));
+    let old = cluster.wait_for_leader(0);
+    assert_eq!(old.name, "b");
+    drop(cluster.agents.remove(0));
+    std::fs::remove_dir_all(cluster.data.path().join("a")).expect("removed");
+    let blank = start(cluster.data.path(), "a", &[], "a", &["--bind", &own_address()]);
+    let apart = Cluster { agents: vec![blank], data: tempfile::tempdir().expect("a directory") };
+    let beside = apart.wait_for_leader(0);
+    let (joined, text) = apart.agents[0].client(&["join", &cluster.agents[0].gossip]);
+    assert!(joined.success(), "{text}");
+    cluster.agents.extend(apart.agents);
+    let new = cluster.wait_for_leader(beside.term.max(old.term - 1));
+    assert_eq!(new.name, "b");
+    wait_for_one_answer(&cluster, &new);
+    wait_for("it names what ended", || (ended_voters(&cluster.agents[1])? == ["a"]).then_some(()));
+    assert_eq!(ended_voters(&cluster.agents[0]), None);
 }

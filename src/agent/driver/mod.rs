@@ -44,7 +44,7 @@ use super::error::{Failure, Stop};
 use super::keys::KeyResponder;
 use super::request::Request;
 use super::shared::Shared;
-use crate::core::election::{Electorate, Term};
+use crate::core::election::{Electorate, EndedElectorate, Term};
 use crate::core::{Core, Input, LinkId, NodeId, Reply, Ticket, Time};
 use crate::seal::DatagramSealer;
 use crate::store::StateWriter;
@@ -124,6 +124,8 @@ pub(super) struct Driver {
     electorate: Option<Arc<Electorate>>,
     /// The missing members of a suspected partition that were published last.
     unreachable: Arc<Vec<NodeId>>,
+    /// The electorate that was published last as the one that ended.
+    ended: Option<Arc<EndedElectorate>>,
     end: Option<Stop>,
     workload: Workload,
 }
@@ -142,6 +144,7 @@ impl Driver {
             told_other_mode: None,
             electorate: None,
             unreachable: Arc::default(),
+            ended: None,
             seed_addresses: BTreeMap::new(),
             seeds_found: BTreeSet::new(),
             parts,

@@ -19,7 +19,7 @@ use crate::agent::shared::Figures;
 use crate::agent::start::unix_milliseconds;
 #[cfg(feature = "metrics")]
 use crate::agent::verdict::Tally;
-use crate::core::election::{Alarm, Election};
+use crate::core::election::{Alarm, Election, EndedElectorate};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
 use crate::core::{Change, ChangeKind, Input, Notice, Output, Status, StopReason, Time};
@@ -241,6 +241,10 @@ impl Driver {
         if !core.unreachable().eq(self.unreachable.iter()) {
             self.unreachable = Arc::new(core.unreachable().cloned().collect());
         }
+        let ended = core.election().and_then(ended_of);
+        if ended != self.ended.as_deref() {
+            self.ended = ended.cloned().map(Arc::new);
+        }
         self.parts.shared.set_figures(Figures {
             changes: core.changes(),
             fingerprint: core.fingerprint(),
@@ -258,7 +262,15 @@ impl Driver {
             electorate: self.electorate.clone(),
             standings: core.standings().map(Arc::new),
             lineage: core.election().and_then(Election::founded).map(|descent| descent.lineage),
+            ended: self.ended.clone(),
             other_electorate: core.other_electorate().cloned().map(Arc::new),
         });
     }
+}
+
+/// Returns the electorate in which a voter voted until it met another one, and not one in whose place an operator put the one
+/// in which it votes now.
+fn ended_of(election: &Election) -> Option<&EndedElectorate> {
+    let by = election.founded()?;
+    election.ballot().ended.as_ref().filter(|ended| !election.is_voter() || ended.electorate.root != by.root)
 }
