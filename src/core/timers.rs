@@ -225,27 +225,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn deadlines_are_inclusive_and_come_in_order() {
-        let mut timers = Timers::default();
-        timers.set(Timer::Gossip, Time::from_nanos(20));
-        timers.set(Timer::Flood, Time::from_nanos(10));
-        assert_eq!(timers.pop_due(Time::from_nanos(9)), None);
-        assert_eq!(timers.pop_due(Time::from_nanos(20)), Some(Timer::Flood));
-        assert_eq!(timers.pop_due(Time::from_nanos(20)), Some(Timer::Gossip));
-        assert_eq!(timers.next(), None);
-    }
-
-    #[test]
-    fn setting_again_replaces_and_cancelling_forgets() {
-        let mut timers = Timers::default();
-        timers.set(Timer::Gossip, Time::from_nanos(10));
-        timers.set(Timer::Gossip, Time::from_nanos(30));
-        timers.set_by(Timer::Gossip, Time::from_nanos(40));
-        assert_eq!(timers.next(), Some(Time::from_nanos(30)));
-        timers.cancel(Timer::Gossip);
-        assert_eq!(timers.pop_due(Time::from_nanos(99)), None);
-        assert!(!timers.is_set(Timer::Gossip));
-    }
 }

@@ -117,16 +117,6 @@ mod tests {
                 prop_assert_eq!(path.is_finished, of(Liveness::Unknown) == 0);
             }
         }
-
-        /// Both ends of a run of doubted members find each other: if one walks to the other, the other walks to it.
-        #[test]
-        fn two_that_doubt_the_same_walk_to_each_other(dead in 1usize..60) {
-            let mut states = vec![Liveness::Doubted; dead];
-            states.push(Liveness::Answers);
-            let there = path(&mut places(&states), FIRST_REACH);
-            prop_assert_eq!(there.end, Some(dead as Slot));
-            prop_assert_eq!(there.slots.len(), dead + 1);
-        }
     }
 
     #[test]

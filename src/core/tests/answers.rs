@@ -176,19 +176,3 @@ fn whatever_two_cores_say_to_each_other_is_answered_and_then_all_is_quiet() {
         assert!(answered >= 5, "{pair:?}: {answered} are answered");
     }
 }
-
-#[test]
-fn all_that_two_cores_say_to_each_other_at_one_moment_takes_few_packets() {
-    let mut net = electing::cluster(3, 3);
-    net.run(Duration::from_secs(10));
-    let before = sent(&net);
-    for message in one_of_each() {
-        for (from, to) in [(0, 1), (1, 0)] {
-            let message = told(&net, from, to, message.clone());
-            Speaker::new(from).says(&mut net, to, &[message]);
-        }
-    }
-    net.run(ms(2_000));
-    let packets = sent(&net) - before;
-    assert!(packets <= 20 * MOST, "{packets}");
-}

@@ -1,14 +1,12 @@
 //! Limits of exchanges: the last packet, question or try that there is, and not one more.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use super::alone::{Alone, member, sent};
 use super::electing::{SECOND, cluster, leader};
-use super::net::{Net, address, ms};
+use super::net::{Net, address};
 use super::speaker::Speaker;
-use headcount_core::limits::{MAX_NAME_QUESTIONS, MAX_PULL_RETRIES, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
+use headcount_core::limits::{MAX_NAME_QUESTIONS, VIEW_PARTS, VIEW_PARTS_PER_SECOND};
 use headcount_core::testing::record;
 use headcount_core::wire::{Message, Packet, WantView};
 use headcount_core::{Input, NodeId, Record, Run, Status};
@@ -40,28 +38,6 @@ fn the_silent_holder_of_a_name_is_asked_so_often_before_its_newcomer_has_to_ask_
         }
     }
     assert_eq!((asked, alone.core.sizes().name_probes), (usize::from(MAX_NAME_QUESTIONS), 0));
-}
-
-#[test]
-fn a_page_is_asked_for_again_so_often_and_then_another_sponsor_is_tried() {
-    let mut net = Net::alone_with_a_large_view();
-    let joiner = net.add("late", 1, &[0]);
-    net.run_until(ms(1_000), "pages are under way", |net| net.nodes[joiner].core.is_pulling());
-    net.run(ms(5));
-    net.sent = Some(Vec::new());
-    net.kill(0);
-    net.run(Duration::from_secs(30));
-    assert!(!net.nodes[joiner].core.is_pulling());
-    let mut asked: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
-    for (from, _, bytes) in net.sent.take().expect("kept") {
-        for message in Packet::decode(&bytes).expect("decodes").messages {
-            if let (true, Message::Pull { after, pages: 2.. }) = (from == address(1), message) {
-                *asked.entry(after).or_default() += 1;
-            }
-        }
-    }
-    let (_, last) = asked.pop_last().expect("it asked");
-    assert_eq!(last, 1 + usize::from(MAX_PULL_RETRIES), "once, and again and again");
 }
 
 #[test]

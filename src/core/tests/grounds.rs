@@ -24,26 +24,6 @@ fn held(alone: &Alone, host: usize) -> Option<Record> {
 }
 
 #[test]
-fn whoever_was_not_asked_about_a_doubted_member_keeps_it_not_alive() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..40, Status::Up);
-    let observed = |alone: &Alone, host: usize| alone.core.is_observed(&member(host, Status::Up).id);
-    let subject = (0..40).find(|host| observed(&alone, *host)).expect("a neighbour");
-    let run = member(subject, Status::Up).run;
-    // Probed once: nobody is asked before the second one.
-    while alone.core.sizes().inquiries == 0 {
-        alone.now = alone.core.next_deadline().expect("it runs");
-        alone.core.handle(alone.now, Input::Tick);
-        alone.outputs();
-    }
-    let before = alone.core.last_sign(run);
-    alone.hand_in(address(19_999), TELLER, |packet| {
-        packet.push(&Message::HeardAt { run, age_ms: 0 });
-    });
-    assert_eq!(alone.core.last_sign(run), before);
-}
-
-#[test]
 fn whoever_was_heard_a_moment_ago_does_not_doubt_itself_though_an_elder_accuses_it() {
     let mut net = old_cluster(Profile::Local, 5);
     let (speaker, run) = (Speaker::new(2), net.nodes[1].core.me().run);
@@ -93,15 +73,6 @@ fn a_report_about_another_run_does_not_end_a_living_member_that_few_observe() {
 fn unreachable(net: &Net, node: usize, nonce: Nonce) -> Message {
     let refusal = Refusal::Unreachable { advertised: net.nodes[node].address, heard_from: address(50) };
     Message::Refused { nonce, refusal }
-}
-
-#[test]
-fn one_member_does_not_make_a_node_unready_that_others_hear() {
-    let mut net = old_cluster(Profile::Local, 3);
-    let nonce = net.nodes[0].core.nonce(address(2), net.now);
-    let word = unreachable(&net, 0, nonce);
-    Speaker::new(2).says(&mut net, 0, &[word]);
-    assert!(net.nodes[0].core.is_reachable());
 }
 
 #[test]

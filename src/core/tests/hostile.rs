@@ -255,18 +255,6 @@ fn a_newcomer_of_another_protocol_is_logged_by_the_sponsor() {
     assert!(!net.nodes[0].notices.is_empty(), "refused without a word to the operator");
 }
 
-// "Wrong cluster or version: Refused, no longer than the question."
-#[test]
-fn another_format_version_is_refused_aloud() {
-    let mut net = Net::cluster(Profile::Local, 1);
-    let mut bytes =
-        packet(EVIL_RUN, 1, &[Message::Join { nonce: Nonce(1), record: evil("j", 5, Status::Joining), cookie: None }]);
-    bytes[2] = 2;
-    send(&mut net, 0, EVIL, &bytes);
-    net.run(ms(5));
-    assert!(net.undelivered.iter().any(|(to, _)| *to == address(EVIL)), "the newcomer only sees silence");
-}
-
 // "Told: … its owner refutes" or obeys what was said of *its own run*.
 #[test]
 fn a_removal_of_the_former_run_does_not_stop_the_new_one() {

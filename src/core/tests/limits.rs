@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use super::alone::{Alone, TELLER, member};
-use headcount_core::limits::{MAX_JOINERS, MAX_LINKS, MAX_MEMBERS, MAX_NAME_PROBES};
-use headcount_core::wire::{Header, Message, PacketBuilder};
-use headcount_core::{DropReason, Input, LinkEvent, LinkId, Output, Record, Run, Status};
+use headcount_core::limits::{MAX_JOINERS, MAX_MEMBERS, MAX_NAME_PROBES};
+use headcount_core::wire::Message;
+use headcount_core::{DropReason, Record, Run, Status};
 
 #[test]
 fn a_view_holds_so_many_members_and_goes_on_learning_of_them() {
@@ -53,37 +53,4 @@ fn so_many_names_are_asked_for_at_one_time() {
         let is_probed = to(holder, |message| matches!(message, Message::WhoAreYou { .. }));
         assert_eq!(is_probed, host < MAX_NAME_PROBES, "{host}");
     }
-}
-
-#[test]
-fn so_many_links_are_held_and_one_that_ends_makes_room() {
-    let mut alone = Alone::with_teller();
-    alone.told_of(0..MAX_LINKS + 1, Status::Up);
-    let greet = |alone: &mut Alone, host: usize| {
-        let (link, peer) = (LinkId::Accepted(host as u64), member(host, Status::Up));
-        let header = Header { cluster: Header::cluster_hash("test"), run: peer.run, sequence: 1, fingerprint: 0 };
-        let bytes = PacketBuilder::new(&header, 1_400).finish();
-        let event = LinkEvent::Frame { from: peer.address, bytes: &bytes };
-        alone.core.handle(alone.now, Input::Link { link, event });
-        while alone.core.poll().is_some() {}
-        // It proves that it is where its record says.
-        let nonce = alone.core.nonce(peer.address, alone.now);
-        let mut proof = PacketBuilder::new(&Header { sequence: 2 + alone.sequence, ..header }, 1_400);
-        alone.sequence += 1;
-        proof.push(&Message::Ack { nonce });
-        alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &proof.finish() });
-        let mut is_closed = false;
-        while let Some(output) = alone.core.poll() {
-            is_closed |= output == Output::CloseLink { link };
-        }
-        (is_closed, alone.core.open_links(), alone.core.counters().dropped(DropReason::TableFull))
-    };
-    for host in 0..MAX_LINKS {
-        assert_eq!(greet(&mut alone, host), (false, host + 1, 0));
-    }
-    assert_eq!(greet(&mut alone, MAX_LINKS), (true, MAX_LINKS, 1), "one more is closed");
-    alone.core.handle(alone.now, Input::Link { link: LinkId::Accepted(0), event: LinkEvent::Closed });
-    while alone.core.poll().is_some() {}
-    assert_eq!(alone.core.open_links(), MAX_LINKS - 1);
-    assert_eq!(greet(&mut alone, MAX_LINKS), (false, MAX_LINKS, 1), "there is room for one more");
 }

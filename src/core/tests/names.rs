@@ -69,14 +69,6 @@ fn a_node_that_nobody_else_lets_in_stops_when_it_waited_for_long() {
     assert_eq!(net.nodes[back].stopped, Some(StopReason::NameInUse { id: id("back"), holder }));
 }
 
-#[test]
-fn a_seed_is_believed_at_once() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let second = net.add("n1", 40, &[0]);
-    net.run(ms(500));
-    assert!(matches!(net.nodes[second].stopped, Some(StopReason::NameInUse { .. })), "{}", net.describe());
-}
-
 /// Has a newcomer bring its cookie; returns all that is sent.
 fn asks(alone: &mut Alone, newcomer: &Record) -> Vec<(SocketAddr, Message)> {
     let cookie = Some(alone.core.cookie(newcomer.address, newcomer.run, alone.now));

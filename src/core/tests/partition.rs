@@ -121,29 +121,6 @@ fn reports_about_this_side_may_be_old_ones_for_a_moment_after_a_partition() {
 }
 
 #[test]
-fn fewer_than_two_or_than_a_third_are_no_partition() {
-    for (n, dead, is_said) in [
-        (2, 1, false),
-        (3, 1, false),
-        (3, 2, true),
-        (4, 2, true),
-        (6, 2, true),
-        (7, 2, false),
-        (9, 3, true),
-        (10, 3, false),
-    ] {
-        let mut net = cluster(Profile::Local, n);
-        for node in n - dead..n {
-            net.kill(node);
-        }
-        net.run(net.settings.down_timeout + ms(500));
-        assert_eq!(!said(&net, 0).is_empty(), is_said, "{dead} of {n}");
-        let method = if is_said { CUT_OFF } else { DOWN };
-        assert_eq!(net.reported(0, &format!("n{}", n - 1)), [ChangeKind::Suspected, method], "{dead} of {n}");
-    }
-}
-
-#[test]
 fn deaths_one_after_the_other_are_no_partition() {
     let mut net = cluster(Profile::Local, 6);
     for node in (3..6).rev() {

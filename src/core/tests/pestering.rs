@@ -179,24 +179,3 @@ fn only_observers_tell_a_member_that_it_is_accused() {
         );
     }
 }
-
-#[test]
-fn a_higher_bound_is_stored_when_half_of_the_last_one_is_used() {
-    let mut alone = Alone::with_teller();
-    let half = headcount_core::limits::INCARNATION_STEP / 2;
-    let run = alone.core.me().run;
-    let raised = |alone: &mut Alone, incarnation: u64| {
-        alone.core.handle(alone.now, Input::Tick);
-        alone.outputs();
-        alone.sequence += 1;
-        let header =
-            Header { cluster: Header::cluster_hash("test"), run: TELLER, sequence: alone.sequence, fingerprint: 0 };
-        let mut packet = PacketBuilder::new(&header, 1_400);
-        packet.push(&Message::HeldStatus { run, incarnation, status: Status::Suspect, age_ms: 0 });
-        alone.core.handle(alone.now, Input::Packet { from: address(19_999), bytes: &packet.finish() });
-        assert_eq!(alone.core.me().incarnation, incarnation + 1, "it needs not wait for the disk");
-        alone.outputs().iter().any(|output| matches!(output, Output::Persist(_)))
-    };
-    assert!(!raised(&mut alone, 5 + half - 2));
-    assert!(raised(&mut alone, 5 + half));
-}

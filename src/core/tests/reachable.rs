@@ -120,7 +120,7 @@ fn a_joiner_behind_a_translated_address_is_let_in_where_it_says_it_is() {
 }
 
 #[test]
-fn a_joiner_that_only_its_sponsor_reaches_does_not_become_up_and_says_whom_it_does_not_reach() {
+fn a_joiner_that_only_its_sponsor_reaches_does_not_become_up_and_both_say_so() {
     let mut net = Net::cluster(Profile::Local, 3);
     // n0 has both families; the others and their records are IPv4.
     net.further.push((0, v6(1)));
@@ -131,6 +131,10 @@ fn a_joiner_that_only_its_sponsor_reaches_does_not_become_up_and_says_whom_it_do
     let others = |notice: &Notice| matches!(notice, Notice::NotReached { advertised, .. } if *advertised == v6(9));
     assert!(net.nodes[node].notices.iter().any(others), "{}", net.describe());
     assert!((1..3).all(|observer| !net.reported(observer, "six").contains(&ChangeKind::Joined)));
+    let stuck = Notice::JoinerNotReached { id: id("six"), advertised: v6(9), here: address(0) };
+    assert!(net.nodes[0].notices.contains(&stuck), "{}", net.describe());
+    let words = stuck.to_string();
+    assert!(words.contains("[fd00::9]:7117 (IPv6)") && words.contains("10.0.0.1:7117 (IPv4)"), "{words}");
 }
 
 /// Returns three members that have addresses of both families, as the next node will have.
@@ -144,11 +148,14 @@ fn of_both_families(profile: Profile) -> Net {
 }
 
 #[test]
-fn a_joiner_of_another_family_that_the_others_reach_becomes_up() {
+fn a_joiner_of_another_family_that_the_others_reach_becomes_up_and_no_sponsor_complains() {
     let mut net = of_both_families(Profile::Local);
     let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
     net.run_until(ms(200), "it is up", |net| net.nodes[node].core.is_up());
     net.run_until(Duration::from_secs(2), "all agree", Net::all_agree);
+    net.run(net.settings.retry_interval * 4);
+    let complains = |notice: &Notice| matches!(notice, Notice::JoinerNotReached { .. });
+    assert!((0..3).all(|node| !net.nodes[node].notices.iter().any(complains)));
 }
 
 #[test]
@@ -198,30 +205,6 @@ fn both_sides_say_that_a_joiner_advertises_the_other_family_of_addresses() {
     }
     let alike = Notice::JoinerUnreachable { id: id("six"), advertised: address(7), heard_from }.to_string();
     assert!(!alike.contains("IPv"), "nothing is said of families: {alike}");
-}
-
-#[test]
-fn a_sponsor_names_a_joiner_of_the_other_family_that_does_not_become_up() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.further.push((0, v6(1)));
-    net.forget_reports();
-    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
-    net.run(net.settings.retry_interval * 4);
-    assert!(!net.nodes[node].core.is_up());
-    let stuck = Notice::JoinerNotReached { id: id("six"), advertised: v6(9), here: address(0) };
-    assert!(net.nodes[0].notices.contains(&stuck), "{}", net.describe());
-    let words = stuck.to_string();
-    assert!(words.contains("[fd00::9]:7117 (IPv6)") && words.contains("10.0.0.1:7117 (IPv4)"), "{words}");
-}
-
-#[test]
-fn no_sponsor_complains_about_a_joiner_of_the_other_family_that_is_reached() {
-    let mut net = of_both_families(Profile::Local);
-    let node = add_at(&mut net, "six", v6(9), v6(9), v6(1));
-    net.run(net.settings.retry_interval * 4);
-    assert!(net.nodes[node].core.is_up());
-    let complains = |notice: &Notice| matches!(notice, Notice::JoinerNotReached { .. });
-    assert!((0..3).all(|node| !net.nodes[node].notices.iter().any(complains)));
 }
 
 /// Moves a node, which is not reached at its advertised address any more: it speaks, and is answered, from elsewhere.

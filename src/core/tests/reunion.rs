@@ -13,43 +13,6 @@ fn partition(net: &mut Net, side: usize, is_cut: bool) {
 }
 
 #[test]
-fn two_halves_that_declared_each_other_down_find_each_other_again() {
-    for profile in Profile::ALL {
-        let mut net = Net::cluster(profile, 6);
-        partition(&mut net, 3, true);
-        net.run(net.settings.down_timeout + Duration::from_secs(60));
-        assert_eq!(net.status(0, "n5"), Some(Status::Down));
-        assert_eq!(net.status(5, "n0"), Some(Status::Down));
-        net.forget_reports();
-        partition(&mut net, 3, false);
-        let within = net.settings.retry_interval * 2 + Duration::from_secs(2);
-        net.run_until(within, "both halves agree", Net::all_agree);
-        for neighbour in ["n0", "n1"] {
-            let kinds = net.reported(2, neighbour);
-            assert!(
-                kinds.iter().all(|kind| *kind == ChangeKind::Updated),
-                "{profile}: never gone on this side: {kinds:?}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_single_cut_between_two_nodes_never_takes_either_down() {
-    let mut net = Net::cluster(Profile::Local, 6);
-    net.forget_reports();
-    net.cut(1, 4, true);
-    net.run(Duration::from_secs(30));
-    let is_down = |change: &(_, headcount_core::Change)| matches!(change.1.kind, ChangeKind::DetectedDown(_));
-    assert!(!net.nodes.iter().any(|node| node.changes.iter().any(is_down)));
-    for observer in [0, 2, 3, 5] {
-        assert!(!net.reported(observer, "n1").contains(&ChangeKind::Suspected), "who hears it well knows better");
-    }
-    net.cut(1, 4, false);
-    net.run_until(Duration::from_secs(2), "all agree", Net::all_agree);
-}
-
-#[test]
 fn islands_without_common_seeds_are_joined_by_command() {
     let mut net = Net::new(Profile::Default);
     for (name, host, seed) in [("a1", 0, 0), ("a2", 1, 0), ("b1", 10, 10), ("b2", 11, 10)] {
@@ -163,33 +126,6 @@ fn a_living_node_that_was_buried_refutes_its_tombstone() {
     assert_eq!(net.status(0, "n3"), None, "reaped");
     partition(&mut net, 3, false);
     net.run_until(net.settings.retry_interval * 2 + ms(2_000), "all agree", Net::all_agree);
-}
-
-#[test]
-fn a_node_that_slept_longer_than_the_dead_are_kept_joins_anew() {
-    let mut net = Net::with_short_memory(4);
-    net.pause(3, true);
-    net.run(Duration::from_secs(10));
-    net.kill(2);
-    net.run(Duration::from_secs(70));
-    assert_eq!(net.status(0, "n2"), None, "reaped");
-    net.forget_reports();
-    net.pause(3, false);
-    net.run_until(ms(2_500), "all agree", Net::all_agree);
-    assert_eq!(net.status(3, "n2"), None, "the sleeper did not raise the dead");
-    assert_eq!(net.status(0, "n2"), None);
-}
-
-#[test]
-fn a_deaf_node_that_cannot_refute_is_taken_at_its_accusers_word() {
-    let mut net = Net::cluster(Profile::Local, 5);
-    for other in 0..4 {
-        net.cut_one_way(other, 4);
-    }
-    net.cut_one_way(4, 0);
-    // n0 does not hear n4, the others do, and n4 hears nobody.
-    let gone = |net: &Net| (0..4).all(|i| matches!(net.status(i, "n4"), Some(Status::Suspect | Status::Down)));
-    net.run_until(Duration::from_secs(10), "all agree that it is not well", gone);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hostile::large;
-use super::net::{Net, address, id};
+use super::net::{Net, address, id, ms};
 use super::saying::{ask, say, send};
 use headcount_core::limits::{MAX_UNSPREAD, SEND_TIMEOUT};
 use headcount_core::{ChangeKind, Command, CommandError, DetectionMethod, Profile, Reply, Status, StopReason};
@@ -102,7 +102,9 @@ fn the_live_set_is_right_after_a_long_sleep() {
     net.kill(2);
     net.run(Duration::from_secs(70));
     net.pause(3, false);
+    net.run_until(ms(2_500), "all agree", Net::all_agree);
     net.run(Duration::from_secs(5));
+    assert_eq!([0, 3].map(|node| net.status(node, "n2")), [None; 2], "the sleeper did not raise the dead");
     let mut live = BTreeSet::new();
     for (_, change) in &net.nodes[3].changes {
         match change.kind {

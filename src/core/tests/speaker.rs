@@ -92,15 +92,6 @@ fn every_false_death_report_is_refuted_within_a_round_trip() {
 }
 
 #[test]
-fn an_operator_removes_a_living_member_by_one_that_has_just_come() {
-    let mut net = old_cluster(Profile::Local, 4);
-    let young = net.add("young", 20, &[0]);
-    net.run(Duration::from_secs(2));
-    net.command(young, Command::Remove { ticket: 1, id: id("n1"), force: true });
-    net.run_until(ms(1_000), "removed", |net| net.nodes[1].stopped == Some(StopReason::Removed));
-}
-
-#[test]
 fn an_operator_removes_a_living_member_within_a_second() {
     for n in [2, 3, 5, 30] {
         for age in [ms(0), SETTLE + ms(10)] {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::alone::{Alone, member, prove};
 use super::hostile::{EVIL, EVIL_RUN, FORCED, bytes_to, evil, packet, send};
 use super::net::{Net, address, ms};
-use headcount_core::limits::LINK_TIMEOUT;
 use headcount_core::wire::{Header, Message, Nonce, Packet, PacketBuilder};
 use headcount_core::{DropReason, Input, LinkEvent, LinkId, Output, Profile, Run, Status};
 
@@ -195,52 +194,14 @@ fn a_seed_that_meets_itself_under_another_address_knows_it() {
 }
 
 #[test]
-fn a_connection_that_proves_nothing_is_closed_when_its_time_is_over() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let run = net.nodes[1].core.me().run;
-    net.nodes[0].core.set_proven(run, false);
-    let from = std::net::SocketAddr::new(address(EVIL).ip(), 5_000);
-    let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 900, fingerprint: 0 };
-    let frame = PacketBuilder::new(&header, 1400).finish();
-    let unproven = LinkId::Accepted(77);
-    let now = net.now;
-    let core = &mut net.nodes[0].core;
-    core.handle(now, Input::Link { link: unproven, event: LinkEvent::Frame { from, bytes: &frame } });
-    let mut closed = Vec::new();
-    while let Some(output) = core.poll() {
-        if let Output::CloseLink { link } = output {
-            closed.push(link);
-        }
-    }
-    assert!(!closed.contains(&unproven), "not at once");
-    let deadline = now + LINK_TIMEOUT + Duration::from_secs(1);
-    while let Some(at) = core.next_deadline().filter(|at| *at <= deadline) {
-        core.handle(at.max(now), Input::Tick);
-        while let Some(output) = core.poll() {
-            if let Output::CloseLink { link } = output {
-                closed.push(link);
-            }
-        }
-    }
-    assert!(closed.contains(&unproven), "{closed:?}");
-}
-
-#[test]
 fn a_connection_of_another_cluster_is_closed_at_once() {
     let mut net = Net::cluster(Profile::Local, 3);
-    let run = net.nodes[1].core.me().run;
-    let from = std::net::SocketAddr::new(address(1).ip(), 5_000);
+    let (run, from) = (run_of(&net, 1), SocketAddr::new(address(1).ip(), 5_000));
     let header = Header { cluster: 1, run, sequence: 900, fingerprint: 0 };
     let frame = PacketBuilder::new(&header, 1400).finish();
     let unproven = LinkId::Accepted(77);
-    let now = net.now;
-    let core = &mut net.nodes[0].core;
-    core.handle(now, Input::Link { link: unproven, event: LinkEvent::Frame { from, bytes: &frame } });
-    let mut closed = false;
-    while let Some(output) = core.poll() {
-        closed |= matches!(output, Output::CloseLink { link } if link == unproven);
-    }
-    assert!(closed);
+    let outputs = link(&mut net, 0, unproven, LinkEvent::Frame { from, bytes: &frame });
+    assert!(outputs.contains(&Output::CloseLink { link: unproven }));
 }
 
 #[test]

@@ -196,14 +196,6 @@ fn a_restart_elsewhere_is_in_as_soon_as_its_name_is_free() {
     }
 }
 
-#[test]
-fn a_restart_on_the_same_address_is_in_at_once() {
-    let mut net = old_cluster(Profile::Local, 5);
-    net.kill(1);
-    let reborn = net.add("n1", 1, &[0]);
-    net.run_until(ms(500), "in everywhere", |net| net.nodes[reborn].core.is_up() && net.all_agree());
-}
-
 /// Has two twins meet that hear each other one way at most.
 fn assert_one_stays(lost: [bool; 2]) {
     let (mut net, twins) = islands([1, 1], true);

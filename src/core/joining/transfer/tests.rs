@@ -192,17 +192,6 @@ fn pages_asked_for_again_may_overlap_since_the_view_changes_meanwhile() {
 }
 
 #[test]
-fn another_sponsor_is_asked_from_the_first_name_on() {
-    let mut transfer = transfer();
-    page(&mut transfer, 1, 0, 10);
-    let tries = (0..=u64::from(MAX_PULL_RETRIES)).map(|nth| transfer.overdue(at(1_000 * nth))).last();
-    assert_eq!(tries, Some(TransferStep::GiveUp));
-    let (other, first) = Transfer::begin(address(2), Run(2), at(20_000));
-    assert_eq!(TransferStep::Ask(first), ask(0, PAGES_IN_FLIGHT), "views differ: pages of two are not one view");
-    assert_eq!(other.sponsor(), (address(2), Run(2)));
-}
-
-#[test]
 fn so_many_pages_beyond_a_gap_are_remembered() {
     let mut transfer = transfer();
     for nth in 1..=usize::from(PAGES_IN_FLIGHT) + 1 {

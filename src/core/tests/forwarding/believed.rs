@@ -123,13 +123,3 @@ fn an_answer_is_believed_from_the_leader_alone_and_to_the_question_alone() {
     tell(&mut net, first, asked);
     assert_eq!(replies(&net, LEARNER), [Ok(3)], "once");
 }
-
-#[test]
-fn a_leader_that_does_not_know_the_question_leaves_it_to_time() {
-    let mut net = cluster(6, 3);
-    let (first, _) = leader(&net);
-    net.cut_one_way(LEARNER, first);
-    net.command(LEARNER, add("n5"));
-    net.run(FORWARD_TIMEOUT);
-    assert_eq!(replies(&net, LEARNER), [Err(silent(&net, first))]);
-}

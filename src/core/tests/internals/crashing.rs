@@ -22,27 +22,3 @@ fn who_does_not_observe_the_accused_opens_no_connection_to_it_on_anybodys_word()
     net.drain(0);
     assert_eq!(net.attempts_of(0), before);
 }
-
-#[test]
-fn reports_about_a_case_are_kept_of_a_bounded_number_of_observers() {
-    use crate::limits::MAX_CRASH_WITNESSES;
-    let mut net = Net::new(Profile::Local);
-    for i in 0..MAX_CRASH_WITNESSES + 4 {
-        net.add(&format!("n{i}"), i, &[0]);
-    }
-    net.run(SECOND * 8);
-    net.assert_all_up();
-    let run = net.nodes[1].core.me().run;
-    let subject = net.nodes[0].core.view.slot_of_run(run).expect("a member");
-    let witnesses: Vec<_> = net.nodes[2..].iter().map(|node| node.core.me().run).collect();
-    let core = &mut net.nodes[0].core;
-    core.lost_link(run);
-    // The oldest report of all: nobody has heard it since.
-    core.view.peer_mut(subject).session = None;
-    for witness in witnesses {
-        let witness = core.view.slot_of_run(witness).expect("a member");
-        core.on_severed(witness, run, 0, true);
-    }
-    assert_eq!(core.crashes.reports_about(run), (MAX_CRASH_WITNESSES, MAX_CRASH_WITNESSES));
-    while core.poll().is_some() {}
-}

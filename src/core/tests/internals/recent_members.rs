@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::net::{Net, Tcp, ms};
-use crate::limits::{MAX_RECENT_MEMBERS, RECENT_MEMBER_WATCH};
 use crate::member::ChangeKind;
 use crate::settings::Profile;
 
@@ -50,20 +49,4 @@ fn a_living_recent_member_whose_port_seems_to_refuse_is_dead_to_nobody() {
         let dead: Vec<usize> = (0..OLD).filter(|node| is_dead(&net, *node, "late")).collect();
         assert!(dead.is_empty(), "round {nth}: at {dead:?}");
     }
-}
-
-#[test]
-fn a_sponsor_observes_so_many_recent_members_and_for_so_long() {
-    let mut net = Net::cluster(Profile::Default, OLD);
-    net.run(RECENT_MEMBER_WATCH * 3);
-    let recent = |net: &Net| net.nodes[0].core.observers.brought_in().count();
-    assert_eq!(recent(&net), 0);
-    for nth in 0..MAX_RECENT_MEMBERS + 8 {
-        net.add(&format!("o{nth:02}"), 200 + nth, &[0]);
-        net.run(ms(30));
-    }
-    net.run(ms(500));
-    assert_eq!(recent(&net), MAX_RECENT_MEMBERS);
-    net.run(RECENT_MEMBER_WATCH + net.settings.retry_interval);
-    assert_eq!(recent(&net), 0);
 }

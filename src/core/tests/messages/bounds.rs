@@ -106,13 +106,3 @@ fn what_is_asked_for_in_one_question_is_bounded_and_unproven_addresses_get_nothi
     assert_eq!(net.sent.take().map(|sent| sent.len()), Some(0));
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::Unproven), 1);
 }
-
-#[test]
-fn a_broadcast_does_not_go_back_to_where_it_began_or_came_from() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    say(&mut net, 0, b"x");
-    net.run(ms(150));
-    assert_eq!(seen(&net), 3);
-    assert_eq!(net.nodes[0].core.counters().messages.received, 0, "nobody sends it to its origin");
-    assert_sums(&net);
-}

@@ -116,18 +116,6 @@ fn the_largest_flooded_payload_needs_no_links_and_one_byte_more_does() {
 }
 
 #[test]
-fn the_same_packet_again_and_again_is_delivered_once() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    let run = net.nodes[1].core.me().run;
-    for _ in 0..50 {
-        forge(&mut net, 2, 0, &[broadcast(run, 7, Duration::ZERO)]);
-    }
-    assert_eq!(net.nodes[0].messages.len(), 1);
-    assert_eq!(net.nodes[0].core.counters().messages.duplicate, 49);
-    assert_sums(&net);
-}
-
-#[test]
 fn what_comes_later_than_the_window_or_its_life_is_a_duplicate() {
     let mut net = Net::cluster(Profile::Local, 3);
     let run = net.nodes[1].core.me().run;

@@ -41,8 +41,9 @@ fn errors_tell_what_is_known() {
     send(&mut net, 0, "nobody", b"x");
     assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::NoSuchMember { id: id("nobody") })]);
     send(&mut net, 0, "n1", b"x");
-    net.run(SEND_TIMEOUT);
-    assert_eq!(net.nodes[0].replies[1], Reply::Refused(CommandError::NoLink { id: id("n1") }), "TCP is blocked here");
+    net.run(SEND_TIMEOUT - ms(1));
+    let no_link = Reply::Refused(CommandError::NoLink { id: id("n1") });
+    assert_eq!(net.nodes[0].replies[1], no_link, "TCP is blocked here, which is said before the deadline");
     assert_eq!(net.nodes[0].core.counters().messages.failed, 2);
 
     let mut net = Net::linked(Profile::Local, 2);
@@ -281,38 +282,10 @@ fn nobody_says_anything_to_a_node_in_its_own_name() {
 }
 
 #[test]
-fn a_direct_message_in_a_datagram_is_not_taken() {
-    let mut net = Net::linked(Profile::Local, 2);
-    let message = DirectMessage { number: 1, purpose: Purpose::Tell { topic: topic("t") }, payload: payload(b"x") };
-    forge(&mut net, 0, 1, &[Message::Direct(Box::new(message))]);
-    assert!(net.nodes[1].messages.is_empty());
-    assert_sums(&net);
-}
-
-#[test]
 fn nodes_that_join_leave_or_have_stopped_say_nothing() {
     let mut net = Net::new(Profile::Local);
     net.add("n0", 0, &[1]);
     say(&mut net, 0, b"x");
     send(&mut net, 0, "n0", b"x");
     assert_eq!(net.nodes[0].replies, [const { Reply::Refused(CommandError::Joining) }; 2]);
-}
-
-#[test]
-fn who_knows_no_messages_skips_them() {
-    // A packet of an unknown kind among known ones, as an older node sees it.
-    let mut net = Net::cluster(Profile::Local, 2);
-    net.sent = Some(Vec::new());
-    say(&mut net, 0, b"x");
-    net.run(ms(50));
-    let packets = net.sent.take().unwrap_or_default();
-    let kinds: BTreeMap<bool, usize> = packets
-        .iter()
-        .map(|(_, _, bytes)| Packet::decode(bytes).expect("decodes"))
-        .map(|packet| packet.messages.iter().any(|message| matches!(message, Message::Broadcast(_))))
-        .fold(BTreeMap::new(), |mut kinds, is_one| {
-            *kinds.entry(is_one).or_default() += 1;
-            kinds
-        });
-    assert!(kinds.contains_key(&true), "they travel as messages of their own kind, with a length that can be skipped");
 }

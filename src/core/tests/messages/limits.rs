@@ -128,24 +128,6 @@ fn payloads_that_wait_for_receipts_have_a_bound_of_their_own() {
 }
 
 #[test]
-fn a_message_to_a_member_that_is_gone_is_refused_at_once() {
-    let mut net = Net::linked(Profile::Local, 3);
-    net.kill(1);
-    net.run_until(Duration::from_secs(20), "it is down", |net| net.status(0, "n1") == Some(Status::Down));
-    send(&mut net, 0, "n1", b"x");
-    let refused = CommandError::NotLive { id: id("n1"), status: Status::Down };
-    assert_eq!(net.nodes[0].replies, [Reply::Refused(refused)]);
-}
-
-#[test]
-fn that_no_link_can_be_opened_is_said_before_the_deadline() {
-    let mut net = Net::cluster(Profile::Local, 2);
-    send(&mut net, 0, "n1", b"x");
-    net.run(SEND_TIMEOUT - ms(1));
-    assert_eq!(net.nodes[0].replies, [Reply::Refused(CommandError::NoLink { id: id("n1") })]);
-}
-
-#[test]
 fn requests_of_all_members_together_have_a_bound_and_those_whose_time_is_over_take_no_room() {
     let mut net = Net::linked(Profile::Local, 6);
     let each = MAX_OPEN_REQUESTS_PER_MEMBER as u64;
@@ -296,14 +278,4 @@ fn what_is_lacking_in_many_pieces_is_asked_for_in_questions_that_can_be_read() {
     net.sent = Some(Vec::new());
     forge(&mut net, 1, 0, &[Message::HaveBroadcasts(vec![Span { run, first: 1, last: 200 }])]);
     assert_eq!(wanted(&told(&mut net, 0, 1)), 100);
-}
-
-#[test]
-fn a_broadcast_does_not_go_back_to_its_origin_from_whoever_had_it_of_another() {
-    let mut net = Net::cluster(Profile::Local, 3);
-    net.cut_one_way(0, 2);
-    say(&mut net, 0, b"x");
-    net.run(ms(300));
-    assert_eq!(seen(&net), 3);
-    assert_eq!(net.nodes[0].core.counters().messages.received, 0);
 }
