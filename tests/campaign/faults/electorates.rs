@@ -140,7 +140,7 @@ impl Schedule {
             0 => (3, [[1, 3], [2, 4]]),
             _ => (5, [[1, 2], [3, 4]]),
         };
-        drawn.voters = vec![0..voters];
+        drawn.voters = std::iter::once(0..voters).collect();
         drawn.change_leaders();
         drawn.add(Operation::Crash(0));
         let apart = drawn.random.duration(SECOND * 11, SECOND * 16);
@@ -154,13 +154,13 @@ impl Schedule {
         }
         drawn.wait(SECOND * 2, SECOND * 3);
         drawn.change_leaders();
-        drawn.at = drawn.at.max(begun_at + apart - SECOND);
+        drawn.at = drawn.at.max(begun_at + apart.saturating_sub(SECOND));
         drawn.meet(vec![Operation::Restart(0, DiskFate::Kept)]).scheduled(voters, None)
     }
 
     /// One cluster, whose voters others replace; then those are cut off and begin again from empty disks.
     fn blank_voters(random: Random) -> Self {
-        let mut drawn = Drawn::new(random, 7, &[0..6]);
+        let mut drawn = Drawn::new(random, 7, std::slice::from_ref(&(0..6)));
         for (new, old) in [(3, 0), (4, 1), (5, 2)] {
             for fault in [VoterFault::Add(new), VoterFault::Remove(old)] {
                 drawn.add(Operation::Voters(fault));
@@ -174,7 +174,7 @@ impl Schedule {
         drawn.add(Operation::MassRestart(vec![0, 1, 2], DiskFate::Lost));
         drawn.wait(SECOND * 10, SECOND * 12);
         drawn.change_leaders();
-        drawn.at = drawn.at.max(begun_at + apart - SECOND);
+        drawn.at = drawn.at.max(begun_at + apart.saturating_sub(SECOND));
         drawn.meet(Vec::new()).scheduled(3, None)
     }
 }

@@ -19,6 +19,7 @@ use headcount_sim::{SecondCluster, Tcp};
 
 /// Differences of a schedule's world from the usual one.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "faults that are tried, each by itself")]
 pub struct Variation {
     /// True for a schedule of the large campaign.
     pub is_large: bool,

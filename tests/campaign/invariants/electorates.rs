@@ -114,7 +114,7 @@ impl Electorates {
     /// Uses all tokens once more.
     pub(super) fn write_late(&mut self) -> Option<Finding> {
         let used: Vec<(Term, Lineage)> = self.store.used.iter().copied().collect();
-        used.into_iter().filter_map(|(token, of)| self.store.write(token, of, true)).next()
+        used.into_iter().find_map(|(token, of)| self.store.write(token, of, true))
     }
 
     fn is_over(&self, voter: Identity, lineage: Lineage, does: &str) -> Option<Finding> {
