@@ -27,18 +27,21 @@ use std::time::Duration;
 use super::Paths;
 use crate::context::Context;
 use crate::io::{Notice, Output};
-use crate::limits::FALLBACK_HEARTBEATS;
+use crate::limits::{FALLBACK_HEARTBEATS, LINK_LINGER, MAX_PARTNERS};
 use crate::member::{Record, Run};
 use crate::time::Time;
 use crate::view::{Slot, View};
 #[cfg(doc)]
 use crate::wire::Message;
 
-/// Linked members whose datagrams are in doubt.
+/// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fallbacks {
     /// Fallbacks, by the member's run; at most one per link.
     of: BTreeMap<Run, Fallback>,
+    /// Members that are no neighbours and are asked as voters, with the time of the first message to each that is not
+    /// answered; at most [`MAX_PARTNERS`].
+    partners: BTreeMap<Run, Partner>,
 }
 
 #[derive(Debug, Clone)]
@@ -61,6 +64,17 @@ struct Told {
     last: Time,
     /// The time at which this node last sent something in answer.
     answered: Time,
+}
+
+#[derive(Debug, Clone)]
+struct Partner {
+    asked: Time,
+    /// The time of the last message to it.
+    last: Time,
+    /// The last message that a link was opened for: it goes over that link as soon as it stands.
+    unsent: Option<Vec<u8>>,
+    /// The time until which a link is wanted, if one is.
+    wanted_until: Option<Time>,
 }
 
 impl Fallbacks {
@@ -87,6 +101,23 @@ impl Fallbacks {
     /// Returns the members to and from which datagrams are known not to pass.
     pub(crate) fn certain(&self) -> impl Iterator<Item = Run> {
         self.of.iter().filter(|(_, fallback)| fallback.is_certain).map(|(run, _)| *run)
+    }
+
+    /// Returns true if a link to this member is wanted although it is no neighbour.
+    pub(crate) fn wants_link(&self, run: Run, now: Time) -> bool {
+        let partner = self.partners.get(&run);
+        partner.and_then(|partner| partner.wanted_until).is_some_and(|until| until > now)
+    }
+
+    /// Makes room for a member among the partners, which one gives that nothing was said to for so long; returns false if there
+    /// is none.
+    fn make_room_for_partner(&mut self, now: Time, view: &View, run: Run, idle: Duration) -> bool {
+        self.partners.retain(|other, _| view.slot_of_run(*other).is_some());
+        if self.partners.contains_key(&run) || self.partners.len() < MAX_PARTNERS {
+            return true;
+        }
+        let gives_way = self.partners.iter().find(|(_, partner)| now.since(partner.last) >= idle).map(|(run, _)| *run);
+        gives_way.is_some_and(|run| self.partners.remove(&run).is_some())
     }
 
     /// Forgets a member that is gone, or to which there is no link any more.
@@ -195,11 +226,51 @@ impl Paths {
         }
     }
 
+    /// Sends the message that a link was opened for, as the link stands.
+    pub(crate) fn send_unsent(&mut self, cx: &mut Context, run: Run) {
+        let unsent = self.fallbacks.partners.get_mut(&run).and_then(|partner| partner.unsent.take());
+        if let Some(bytes) = unsent {
+            self.copy_to_link(cx, run, &bytes);
+        }
+    }
+
+    /// Keeps a message to a voter for the link that is wanted: the lease may end before there is another one.
+    pub(crate) fn keep_for_link(&mut self, run: Run, bytes: &[u8]) {
+        if let Some(partner) = self.fallbacks.partners.get_mut(&run) {
+            partner.unsent = Some(bytes.to_vec());
+        }
+    }
+
     /// Sends a copy of a packet over the link to a member, if there is one.
     pub(crate) fn copy_to_link(&self, cx: &mut Context, run: Run, bytes: &[u8]) {
         if let Some(link) = self.links.open(run) {
             cx.send_frame(link, bytes.to_vec());
         }
+    }
+
+    /// Takes note of a message to a voter that is no neighbour; returns true if a link to it is wanted, since it does not answer.
+    pub(crate) fn watch_partner(&mut self, cx: &Context, view: &View, renewal_interval: Duration, slot: Slot) -> bool {
+        let record = view.record(slot);
+        // Each message is answered. A slow voter may hold a short lease.
+        let patience = (record.timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(renewal_interval);
+        let (now, run) = (cx.now, record.run);
+        let heard = view.entry(slot).peer.session.as_ref().and_then(|session| session.datagram);
+        let idle = LINK_LINGER.max(renewal_interval.saturating_mul(2));
+        if !self.fallbacks.make_room_for_partner(now, view, run, idle) {
+            return false;
+        }
+        let new = Partner { asked: now, last: now, unsent: None, wanted_until: None };
+        let partner = self.fallbacks.partners.entry(run).or_insert_with(|| new.clone());
+        partner.last = now;
+        if heard.is_some_and(|heard| heard >= partner.asked) {
+            *partner = new;
+            return false;
+        }
+        let is_wanted = now.since(partner.asked) >= patience;
+        if is_wanted {
+            partner.wanted_until = Some(now + LINK_LINGER);
+        }
+        is_wanted
     }
 }
 

@@ -16,7 +16,6 @@ mod fallback;
 pub(crate) mod links;
 mod unproven;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use rand::RngExt;
@@ -27,8 +26,6 @@ use fallback::Fallbacks;
 use links::Links;
 use unproven::UnprovenLinks;
 
-use crate::member::NodeId;
-
 /// All connections of this node, and the ways around what does not pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
@@ -37,8 +34,6 @@ pub(crate) struct Paths {
     pub(crate) unproven: UnprovenLinks,
     pub(crate) fallbacks: Fallbacks,
     pub(crate) bootstrap: BootstrapLinks,
-    /// The other voters, if this node votes: links to them are wanted although they are no neighbours.
-    pub(crate) voters: BTreeSet<NodeId>,
     /// Addresses to which a bootstrap link was opened in vain, until whoever is interested has heard of it.
     unreached: Vec<SocketAddr>,
 }
@@ -46,7 +41,7 @@ pub(crate) struct Paths {
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
         let (links, unproven, fallbacks, bootstrap) = Default::default();
-        Self { rng, links, unproven, fallbacks, bootstrap, voters: BTreeSet::new(), unreached: Vec::new() }
+        Self { rng, links, unproven, fallbacks, bootstrap, unreached: Vec::new() }
     }
 
     /// Takes out the addresses to which a bootstrap link was opened in vain.

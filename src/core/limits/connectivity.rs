@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::MAX_PAYLOAD_BYTES;
+use super::{MAX_PAYLOAD_BYTES, MAX_VOTERS};
 
 /// The largest frame of a link, in bytes: the largest payload of a program, and everything around it.
 pub const MAX_FRAME_BYTES: usize = MAX_PAYLOAD_BYTES + 1024;
@@ -36,6 +36,8 @@ pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
 /// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a fallback
 /// that is not renewed lasts for one more.
 pub const FALLBACK_HEARTBEATS: u32 = 2;
+/// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.
+pub const MAX_PARTNERS: usize = 2 * MAX_VOTERS;
 /// The greatest number of bootstrap links opened at one time, and of those accepted.
 pub const MAX_BOOTSTRAP_LINKS: usize = 64;
 /// The time after which a bootstrap link ends.

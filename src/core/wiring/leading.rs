@@ -61,7 +61,6 @@ impl Core {
     pub(crate) fn begin_electing(&mut self, quorum: QuorumInit, random: ChaCha8Rng) {
         let (me, view_interval) = (self.me().id.clone(), self.cx.settings.gossip_interval);
         self.lead = Some(Box::new(Lead::new(quorum, me, view_interval, self.cx.now, random)));
-        self.plan_links_of_voters();
         self.tell_election(|_, _| ());
     }
 
@@ -99,10 +98,7 @@ impl Core {
     fn take_lead_step(&mut self, step: LeadStep) {
         match step {
             LeadStep::Output(output) => self.cx.output(output),
-            LeadStep::Persist(ballot) => {
-                self.persist_with(Some(*ballot));
-                self.plan_links_of_voters();
-            }
+            LeadStep::Persist(ballot) => self.persist_with(Some(*ballot)),
             LeadStep::Send { to, message, is_answer, is_by_link } => {
                 let way = if is_by_link { self.out().best_way(to) } else { Way::Datagrams };
                 let mut packet = self.out().packet_by(way, to);

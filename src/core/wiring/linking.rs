@@ -22,7 +22,6 @@ use crate::Core;
 use crate::connectivity::links::{Action, Failure, Links, Meeting, Parting, Scene, Wish};
 use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
-use crate::election::Election;
 use crate::io::{LinkEvent, LinkId, Output, Receiver};
 use crate::limits::MAX_MESSAGES_IN_QUESTION;
 use crate::member::{LeaveReason, Run, Status};
@@ -195,6 +194,7 @@ impl Core {
         if let Some(slot) = self.view.slot_of_run(run) {
             self.paths.doubt_datagrams_at_once(&self.cx, &self.view, slot);
         }
+        self.paths.send_unsent(&mut self.cx, run);
         self.messages.direct.send_waiting(&mut outbox!(self), run);
         self.close_case(run);
     }
@@ -246,9 +246,11 @@ impl Core {
         let is_live = matches!(record.status, Status::Up | Status::Suspect);
         if !self.cx.phase.is_up() || slot == View::ME || !is_live {
             Wish::Nobody
-        } else if self.observers.observes(slot) || self.paths.voters.contains(&record.id) {
+        } else if self.observers.observes(slot) {
             Wish::Observed
-        } else if self.messages.direct.is_any_for(record.run) {
+        } else if self.paths.fallbacks.wants_link(record.run, self.cx.now)
+            || self.messages.direct.is_any_for(record.run)
+        {
             Wish::Passing
         } else {
             Wish::Theirs
@@ -291,29 +293,14 @@ impl Core {
         self.act_on_link(run, actions);
     }
 
-    /// Plans the links between this node and the other voters anew, if others vote: a lease may end before there is a link by
-    /// which to renew it where datagrams do not pass.
-    pub(crate) fn plan_links_of_voters(&mut self) {
-        let election = self.election().filter(|election| election.is_voter());
-        let voters = election.and_then(Election::electorate).map_or(&[][..], |electorate| &electorate.voters);
-        let others = voters.iter().filter(|voter| voter.id != self.me().id).map(|voter| voter.id.clone()).collect();
-        let before = std::mem::replace(&mut self.paths.voters, others);
-        let changed = before.symmetric_difference(&self.paths.voters).filter_map(|id| self.view.slot_of(id.as_str()));
-        for slot in changed.filter(|slot| !self.observers.observes(*slot)).collect::<Vec<_>>() {
-            self.plan_link(slot);
-        }
-    }
-
-    /// Plans all links, as this node has become Up: its neighbours, and the other voters, are all there already.
+    /// Plans all links, as this node has become Up: its neighbours are all there already.
     pub(crate) fn plan_links(&mut self) {
         let neighbours: Vec<Slot> = self.observers.neighbours().collect();
         if !neighbours.is_empty() {
             // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
             self.paths.links.came_up(self.cx.now);
         }
-        let voters = self.paths.voters.iter().filter_map(|id| self.view.slot_of(id.as_str()));
-        let voters: Vec<Slot> = voters.filter(|slot| !self.observers.observes(*slot)).collect();
-        for slot in neighbours.into_iter().chain(voters) {
+        for slot in neighbours {
             self.plan_link(slot);
         }
     }
@@ -535,7 +522,7 @@ impl Core {
     }
 }
 
-/// Members whose datagrams do not pass.
+/// Members whose datagrams do not pass, and voters that are no neighbours.
 impl Core {
     /// Takes a member's report that this node's datagrams do not come.
     pub(crate) fn on_unheard(&mut self, slot: Slot) {
@@ -557,9 +544,19 @@ impl Core {
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(renewal_interval) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
         let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
-        if is_late && !self.paths.fallbacks.is_open(run) && self.is_linked(run) {
+        let wants_link =
+            !self.observers.observes(slot) && self.paths.watch_partner(&self.cx, &self.view, renewal_interval, slot);
+        if wants_link {
+            self.ensure_link(slot);
+        }
+        let is_linked = self.is_linked(run);
+        if is_late && !self.paths.fallbacks.is_open(run) && is_linked {
             let bytes = packet.finish();
             self.paths.copy_to_link(&mut self.cx, run, &bytes);
+            self.out().transmit_bytes_to_member(slot, bytes);
+        } else if wants_link && !is_linked {
+            let bytes = packet.finish();
+            self.paths.keep_for_link(run, &bytes);
             self.out().transmit_bytes_to_member(slot, bytes);
         } else {
             self.out().send_to(slot, packet);

@@ -399,9 +399,8 @@ impl Core {
             // Others may observe, and be observed, in its place.
             if was_live != is_live || is_over {
                 self.reobserve(slot);
-                if after.is_some() && (before.is_some() || !self.observers.observes(slot)) {
-                    // It may be observed as before, or a voter; else the link to a new member is planned as it comes to be
-                    // observed.
+                if before.is_some() && after.is_some() {
+                    // It may be observed as before; the link to a new member is planned as it comes to be observed.
                     self.plan_link(slot);
                 }
             } else if before

@@ -84,7 +84,7 @@ pub(crate) struct Scene {
 /// The ends of a link that want it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Both ends, since they observe each other, or both vote.
+    /// Both ends, since they observe each other.
     Observed,
     /// This node, for a while.
     Passing,

@@ -1,24 +1,88 @@
 //! More tables at their bounds: what is asked, dialled, bootstrapped, remembered of others' reports and of commands.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::alone::{Alone, member};
-use super::net::{Net, address, ms};
+use super::net::{Net, address, id, ms};
 use crate::counters::DropReason;
 use crate::io::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
-    BOOTSTRAP_LIFE, CONTACT_TIMEOUT, CRASH_PATIENCE, LINK_TIMEOUT, MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED,
-    MAX_BOOTSTRAP_LINKS, MAX_PENDING_COMMANDS, MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP,
-    UNPROVEN_PROBE_INTERVAL,
+    BOOTSTRAP_LIFE, CONTACT_TIMEOUT, CRASH_PATIENCE, FALLBACK_HEARTBEATS, LINK_LINGER, LINK_TIMEOUT,
+    MANY_CRASHES_PATIENCE, MAX_ADDRESSES_PER_SEED, MAX_BOOTSTRAP_LINKS, MAX_PARTNERS, MAX_PENDING_COMMANDS,
+    MAX_REMEMBERED_ADDRESSES, MAX_SEEDS, MIN_CRASH_PROBE_GAP, UNPROVEN_PROBE_INTERVAL,
 };
 use crate::member::{Record, Status};
 use crate::settings::Profile;
+use crate::time::Time;
+use crate::view::Slot;
 use crate::wire::{Header, PacketBuilder};
 
 impl Alone {
     fn drops(&self) -> u64 {
         self.core.counters().dropped(DropReason::TableFull)
     }
+}
+
+#[test]
+fn so_many_partners_that_do_not_answer_are_given_a_link() {
+    let mut alone = Alone::with_teller();
+    alone.told_of(0..200, Status::Up);
+    let strangers: Vec<_> = (0..200)
+        .filter_map(|host| alone.core.view.slot_of_run(member(host, Status::Up).run))
+        .filter(|slot| !alone.core.observers.observes(*slot))
+        .take(MAX_PARTNERS + 1)
+        .collect();
+    assert_eq!(strangers.len(), MAX_PARTNERS + 1, "no neighbours");
+    let patience = alone.core.view.record(strangers[0]).timing.heartbeat_interval() * FALLBACK_HEARTBEATS;
+    let mut opened = Vec::new();
+    for round in 0..2 {
+        for slot in &strangers {
+            let packet = alone.core.out().packet_to(*slot);
+            alone.core.send_to_voter(*slot, packet);
+        }
+        opened = alone.outputs();
+        opened.retain(|output| matches!(output, Output::OpenLink { .. }));
+        assert!(round == 1 || opened.is_empty(), "each may answer first");
+        alone.core.cx.now = alone.core.cx.now + patience;
+    }
+    assert_eq!(opened.len(), MAX_PARTNERS, "and not one more");
+}
+
+#[test]
+fn a_partner_that_nothing_was_said_to_for_long_gives_way() {
+    let mut net = Net::new(Profile::Local);
+    net.voters = (0..3).map(|i| id(&format!("n{i}"))).collect();
+    for i in 0..60 {
+        net.settings.observers = 4;
+        net.add(&format!("n{i}"), i, &[0]);
+    }
+    // Recent members are observed for a while.
+    net.run(Duration::from_secs(30));
+    let now = net.now;
+    let core = &mut net.nodes[3].core;
+    core.cx.now = now;
+    let mut others =
+        (4..60).filter_map(|i| core.view.slot_of(&format!("n{i}"))).filter(|slot| !core.observers.observes(*slot));
+    let others: Vec<_> = others.by_ref().take(MAX_PARTNERS + 1).collect();
+    let second = Duration::from_secs(1);
+    let mut opens = |slots: &[Slot], from: Time| {
+        let mut opened = 0;
+        for at in [from, from + ms(500)] {
+            core.cx.now = at;
+            for slot in slots {
+                let packet = core.out().packet_to(*slot);
+                core.send_to_voter(*slot, packet);
+            }
+            let outputs = std::iter::from_fn(|| core.poll());
+            opened += outputs.filter(|output| matches!(output, Output::OpenLink { .. })).count();
+        }
+        opened
+    };
+    let (full, late) = others.split_at(MAX_PARTNERS);
+    assert_eq!(opens(full, now), MAX_PARTNERS);
+    assert_eq!(opens(late, now + second), 0, "one more has no place");
+    assert_eq!(opens(late, now + second + LINK_LINGER), 1, "until the others are idle");
 }
 
 #[test]
