@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body as Answer;
@@ -24,6 +25,9 @@ use crate::Agent;
 use crate::core::limits::MAX_SEEDS;
 use crate::core::{DetectionMethod, NodeId, Status, Tags};
 use crate::json;
+
+/// The time for which a listing is awaited that has what the last command changed: there may be no room for it yet.
+const LISTING_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn info(
     State(app): State<App>,
@@ -49,8 +53,12 @@ pub(super) async fn members(State(app): State<App>, query: Pairs) -> Result<Resp
         let listing = Arc::new(app.agent.list());
         listing.pages(selection, "", "").whole().into()
     } else {
-        let changed_at = app.changed_at.load(Ordering::Relaxed);
-        Answer::from_stream(stream::iter(app.listings.get(changed_at).await.pages(selection, "", "")))
+        let with_changes = app.listings.get(app.changed_at.load(Ordering::Relaxed));
+        let listing = match tokio::time::timeout(LISTING_PATIENCE, with_changes).await {
+            Ok(listing) => listing,
+            Err(_) => app.listings.get(0).await,
+        };
+        Answer::from_stream(stream::iter(listing.pages(selection, "", "")))
     };
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }

@@ -31,7 +31,7 @@ use super::listing::{Pages, Revoked, Selection};
 use super::problem::Refusal;
 use super::query::Pairs;
 use super::reference::Access;
-use super::table::{ConnectionState, Hold, Kind};
+use super::table::{ConnectionState, Hold, Kind, Unread};
 use crate::agent::{Filter, Inbox, Message, Reader, ReceiveError, RecvError, Subscription};
 use crate::core::{NodeId, Run};
 use crate::event::EventKind;
@@ -248,7 +248,7 @@ impl Feed {
                 message = next_message(self.inbox.as_mut()) => match message {
                     Ok(message) if self.nodes.is_empty() || self.nodes.contains(&message.from) => {
                         let frame = self.app.frames.of_message(&message);
-                        let weight = self.app.table.weigh(&self.line, frame.len());
+                        let weight = self.app.table.weigh(&self.line, Unread::Message, frame.len());
                         return Some(Ok(held(frame, weight)));
                     }
                     Ok(_) => continue,
@@ -319,14 +319,14 @@ mod tests {
             assert!(frame.len() > bytes, "its payload is in it");
             unsent.push(frame);
         }
-        assert_eq!(app.table.unread(), unsent[0].len() + unsent[1].len());
+        assert_eq!(app.table.unread(Unread::Message), unsent[0].len() + unsent[1].len());
         let last = unsent[0].split_off(60_000);
         unsent.remove(0);
-        assert_eq!(app.table.unread(), last.len() + 60_000 + unsent[0].len(), "its end is not sent yet");
+        assert_eq!(app.table.unread(Unread::Message), last.len() + 60_000 + unsent[0].len(), "its end is not sent yet");
         drop(last);
-        assert_eq!(app.table.unread(), unsent[0].len());
+        assert_eq!(app.table.unread(Unread::Message), unsent[0].len());
         drop((unsent, feed));
-        assert_eq!(app.table.unread(), 0);
+        assert_eq!(app.table.unread(Unread::Message), 0);
         agent.leave().await;
     }
 }

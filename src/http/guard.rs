@@ -39,7 +39,7 @@ use super::limits::{MAX_READ_HEADERS_BYTES, MAX_TARGET_BYTES, MAX_UNCOUNTED_ANSW
 use super::listing::Source;
 use super::problem::Refusal;
 use super::reference::{Access, Call};
-use super::table::{ConnectionState, Kind, MAX_UNREAD_BYTES};
+use super::table::{ConnectionState, Kind, MAX_UNREAD_BYTES, Unread};
 use super::{App, Shared};
 
 /// The header by which answers say whose pages may embed them.
@@ -67,13 +67,13 @@ pub(super) struct JudgedBy(pub(super) watch::Receiver<()>);
 
 /// Refuses requests that are not allowed, then answers the others within the bounds.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let is_spare = request.extensions().get::<Arc<ConnectionState>>().is_some_and(|line| line.is_spare());
+    let table = Arc::clone(&app.table);
     let mut response = match check(&app, request) {
         Ok(request) => answer(app, request, next).await,
         Err(refusal) => refusal.into_response(),
     };
     let headers = response.headers_mut();
-    if is_spare {
+    if table.is_crowded() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in [
@@ -105,6 +105,10 @@ fn check(app: &Shared, mut request: Request) -> Result<Request, Refusal> {
         return Err(Refusal::headers_too_long(headers));
     }
     let call = Call::of(&request);
+    let is_spare = request.extensions().get::<Arc<ConnectionState>>().is_some_and(|line| line.is_spare());
+    if is_spare && !call.is_some_and(|call| call.is_health) {
+        return Err(Refusal::too_many_connections());
+    }
     let may_have_any_name = call.is_some_and(|call| call.is_health) || app.tokens.are_asked_for();
     let names = if may_have_any_name { &Names::Any } else { &app.names };
     names.check(&request).map_err(|refusal| count(&app.refused.host, refusal))?;
@@ -132,7 +136,7 @@ async fn answer(app: App, request: Request, next: Next) -> Response {
         };
         let is_health = call.is_some_and(|call| call.is_health);
         let response = app.turns.take(is_health, next.run(request)).await;
-        if is_command {
+        if call.is_some_and(Call::changes_members) && response.status().is_success() {
             app.changed_at.fetch_max(Source::position(&app.agent), Ordering::Relaxed);
         }
         Ok(response)
@@ -155,9 +159,9 @@ fn too_many(kind: Kind) -> Refusal {
 fn count_answer(app: &App, line: Option<Arc<ConnectionState>>, response: Response) -> Result<Response, Refusal> {
     let size = response.body().size_hint().exact().filter(|bytes| *bytes > MAX_UNCOUNTED_ANSWER_BYTES as u64);
     let (Some(size), Some(line)) = (size, line) else { return Ok(response) };
-    let weight = Arc::new(app.table.weigh(&line, size as usize));
+    let weight = Arc::new(app.table.weigh(&line, Unread::Answer, size as usize));
     // One that is larger than all may be together is sent alone.
-    if app.table.unread() > MAX_UNREAD_BYTES.max(size as usize) {
+    if app.table.unread(Unread::Answer) > MAX_UNREAD_BYTES.max(size as usize) {
         return Err(Refusal::too_many_answers());
     }
     let (mut parts, body) = response.into_parts();

@@ -19,8 +19,8 @@
 //! - Nothing that arrives here can harm the agent, and no client can lock others out. Handlers only use the agent's
 //!   public handle, and everything has a bound:
 //!   - connections: [`HttpSettings::max_connections`]; when all are taken, the one goes that has waited for its peer for the
-//!     longest; while all are being answered, [`SPARE_CONNECTIONS`] more get in for what takes no time, so that health
-//!     checks get through;
+//!     longest; while all are being answered, [`SPARE_CONNECTIONS`] more get in for health checks, and each answer is the last
+//!     one of its connection;
 //!   - answers made at one time: [`MAX_ANSWERS_MADE`], and as many health checks beside them: no number of requests that
 //!     are there already holds one up;
 //!   - led work that callers run: 64 pieces, each until it ends or the time granted to it last has passed;
@@ -34,7 +34,7 @@
 //!     answer), and bytes taken at least every [`SILENCE_TIMEOUT`];
 //!   - memory: members of a large view are encoded once for all readers ([`MAX_LISTINGS`], [`MAX_LISTED_BYTES`]),
 //!     events once for all streams ([`MAX_SHARED_FRAMES`], [`MAX_SHARED_BYTES`]); messages, and answers beyond
-//!     [`MAX_UNCOUNTED_ANSWER_BYTES`], that readers do not take weigh at most [`MAX_UNREAD_BYTES`]; at most
+//!     [`MAX_UNCOUNTED_ANSWER_BYTES`], that readers do not take weigh at most [`MAX_UNREAD_BYTES`] each; at most
 //!     [`MAX_LARGE_BODIES`] bodies of requests beyond [`SMALL_BODY_BYTES`] are read at a time.
 //! - Every error that a handler, the router or a guard answers is `application/problem+json`. (Bytes that are not HTTP
 //!   at all are answered by the HTTP library with a bare 400 or 431.)
@@ -114,7 +114,7 @@ pub struct HttpSettings {
     /// ports.
     pub allowed_hosts: Vec<String>,
     /// The greatest number of connections open at one time, event streams included; fewer than [`MIN_CONNECTIONS`]
-    /// count as that many. Each takes a file descriptor.
+    /// count as that many. Each takes a file descriptor. [`SPARE_CONNECTIONS`] more are for health checks.
     pub max_connections: usize,
     /// The greatest number of event streams open at one time. They never take all connections: of 1,024, 24 are kept
     /// for other answers, and of fewer than 192 an eighth.

@@ -5,8 +5,8 @@
 //! - Errors of the system, such as too many open files, are survived, counted, and logged once until they are over.
 //!   Only a listener that will never accept again ends the loop, with its error.
 //! - If descriptors are short, a connection that waits to be accepted gets that of another one, see
-//!   [`Table::make_room_for_descriptor`]; so a health check is answered however long the shortage lasts. The loop waits until
-//!   it is closed; if there is none, it pauses.
+//!   [`Table::make_room_for_descriptor`]; so a health check is answered however long the shortage lasts, as long as there is a
+//!   connection that can go. The loop waits until it is closed; if there is none, it pauses.
 //! - After `shutdown` no connection is accepted, and open ones get [`STOP_TIMEOUT`] to end.
 //!
 //! This module must not know the contents of requests and answers.

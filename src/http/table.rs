@@ -2,7 +2,8 @@
 //!
 //! One rule: when places, memory or descriptors run out, the connection goes that has waited for its peer for the longest,
 //! be it for a request, for the rest of one, or for an answer to be taken. Who is being answered stays. If all are, a few
-//! newcomers more get in, for what takes no time, health checks above all: [`SPARE_CONNECTIONS`].
+//! newcomers more get in, for health checks alone ([`SPARE_CONNECTIONS`]); and as long as there are such, each answer is the
+//! last one of its connection.
 //!
 //! Calls that last are counted by [`Kind`], and each kind leaves connections free for those after it: event streams for
 //! messages that wait for the other side, these for replies, all of them for commands.
@@ -10,8 +11,7 @@
 //! Invariants:
 //! - There are never more connections than [`Limits::connections`] and [`SPARE_CONNECTIONS`]: one that goes has its place
 //!   until its task has ended, and the newcomer waits for it.
-//! - What waits to be read weighs at most [`MAX_UNREAD_BYTES`], as far as readers that take nothing hold it; a single answer
-//!   may be larger.
+//! - Answers, and messages, that wait to be read weigh at most [`MAX_UNREAD_BYTES`] each; a single answer may be larger.
 //! - The lock is held to look through the table once, never across an await.
 //!
 //! Must not know: HTTP. A connection is what it waits for, and when it last got on.
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The smallest limit of connections the server works with; smaller ones are raised to it.
 pub const MIN_CONNECTIONS: usize = 8;
-/// Connections beyond the limit, for what takes no time, while all others are being answered.
+/// Connections beyond the limit, for health checks, while all others are being answered.
 pub const SPARE_CONNECTIONS: usize = 16;
 /// Messages under way at one time that were sent to one node, most of them requests that wait for a program's answer.
 pub const MAX_MESSAGES: usize = 256;
@@ -41,12 +41,15 @@ pub const MAX_COMMANDS: usize = 64;
 /// Connections that streams leave free for messages, and these for replies, where there are enough; as many again are left
 /// for commands, and for all that does not last.
 const KEPT_FREE: usize = 4;
-/// The size of the answers and messages, in bytes together, that were made for one reader each and that it has not taken.
-pub const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
+/// The size of the answers, in bytes together, that were made for one reader each and that it has not taken; and that of the
+/// messages.
+pub const MAX_UNREAD_BYTES: usize = 4 * 1024 * 1024;
 /// The time that a newcomer waits for a place, in which one that goes ends.
 const ADMIT_PATIENCE: Duration = Duration::from_millis(500);
 /// A reader that takes nothing for this long waits to take it: until then the answer is on its way.
 const TAKES_NOTHING: Duration = Duration::from_millis(250);
+/// The time that a reader has for a large answer while others wait for room, however it takes it.
+const READ_TIME: Duration = Duration::from_secs(10);
 
 /// The calls that last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,15 @@ pub(super) enum Kind {
 }
 
 const KINDS: usize = 4;
+
+/// The things that wait to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// Answers that were made whole. One that is taken stays for [`READ_TIME`].
+    Answer,
+    /// Messages between programs. Any reader that does not take them at once may go.
+    Message,
+}
 
 /// The most connections, and the most calls of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +112,10 @@ pub(super) struct Table {
     refused: AtomicU64,
     accept_errors: AtomicU64,
     panics: AtomicU64,
-    /// The weight of all that waits to be read, in bytes.
-    unread: AtomicUsize,
+    /// The weight of all that waits to be read, in bytes, by [`Unread`].
+    unread: [AtomicUsize; 2],
+    /// The number of connections beyond the limit.
+    spares: AtomicUsize,
     /// Cancelled when all connections have to end.
     close: CancellationToken,
 }
@@ -143,7 +157,8 @@ impl Table {
             refused: AtomicU64::new(0),
             accept_errors: AtomicU64::new(0),
             panics: AtomicU64::new(0),
-            unread: AtomicUsize::new(0),
+            unread: Default::default(),
+            spares: AtomicUsize::new(0),
             close,
         })
     }
@@ -162,30 +177,39 @@ impl Table {
     pub(super) async fn admit(self: &Arc<Self>) -> Option<Seat> {
         let deadline = Instant::now() + ADMIT_PATIENCE;
         loop {
-            if let Some(seat) = self.try_admit() {
+            if let Some(seat) = self.try_admit(true) {
                 return Some(seat);
             }
             if timeout_at(deadline, self.left.notified()).await.is_err() {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-                return None;
+                // Whoever was to make room is not gone: it may be served last of all.
+                let seat = self.try_admit(false);
+                self.refused.fetch_add(u64::from(seat.is_none()), Ordering::Relaxed);
+                return seat;
             }
         }
     }
 
-    fn try_admit(self: &Arc<Self>) -> Option<Seat> {
+    fn try_admit(self: &Arc<Self>, waits: bool) -> Option<Seat> {
         let mut lines = self.lines();
         let is_spare = lines.open.len() >= self.limits.connections;
         if is_spare {
             let is_full = lines.open.len() >= self.limits.connections + SPARE_CONNECTIONS;
-            if lines.has_ending() || self.shed(&lines, ConnectionState::waits_for_peer) || is_full {
+            let has_room_soon = || lines.has_ending() || self.shed(&lines, ConnectionState::waits_for_peer);
+            if is_full || waits && has_room_soon() {
                 return None;
             }
+            self.spares.fetch_add(1, Ordering::Relaxed);
         }
         lines.last += 1;
         let line = Arc::new(ConnectionState::new(is_spare, self.close.child_token()));
         let id = lines.last;
         lines.open.insert(id, Arc::clone(&line));
         Some(Seat { id, line, table: Arc::clone(self) })
+    }
+
+    /// Returns true while there are connections beyond the limit: whoever has been answered is to go.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.spares.load(Ordering::Relaxed) > 0
     }
 
     /// Ends the connection without progress for the longest among those that may go. Returns true if there was one.
@@ -207,12 +231,11 @@ impl Table {
         let _ = timeout_at(Instant::now() + patience, self.left.notified()).await;
     }
 
-    /// Counts a call that lasts for as long as the result lives; `None` if there are too many, or the connection is a spare
-    /// one.
+    /// Counts a call that lasts for as long as the result lives; `None` if there are too many.
     pub(super) fn enter(self: &Arc<Self>, line: &Arc<ConnectionState>, kind: Kind) -> Option<Hold> {
         let (mut lines, at) = (self.lines(), kind as usize);
         let before: usize = lines.calls[..=at].iter().sum();
-        if line.is_spare || lines.calls[at] >= self.limits.calls[at] || before >= self.limits.up_to[at] {
+        if lines.calls[at] >= self.limits.calls[at] || before >= self.limits.up_to[at] {
             return None;
         }
         lines.calls[at] += 1;
@@ -220,26 +243,31 @@ impl Table {
         Some(Hold { table: Arc::clone(self), line: Arc::clone(line), kind })
     }
 
-    /// Counts bytes on their way to a connection's reader, for as long as the result lives. If too many wait, those who take
-    /// nothing go.
-    pub(super) fn weigh(self: &Arc<Self>, line: &Arc<ConnectionState>, bytes: usize) -> Weight {
-        line.unread.fetch_add(bytes, Ordering::Relaxed);
-        if self.unread.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_UNREAD_BYTES {
+    /// Counts bytes on their way to a connection's reader, for as long as the result lives. If too many wait, those who do
+    /// not take them go.
+    pub(super) fn weigh(self: &Arc<Self>, line: &Arc<ConnectionState>, what: Unread, bytes: usize) -> Weight {
+        line.unread[what as usize].fetch_add(bytes, Ordering::Relaxed);
+        line.weighed_at.store(line.now(), Ordering::Relaxed);
+        if self.unread[what as usize].fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_UNREAD_BYTES {
             let lines = self.lines();
             let stays = |line: &&Arc<ConnectionState>| !line.shed.is_cancelled();
-            let weight = |line: &Arc<ConnectionState>| line.unread.load(Ordering::Relaxed);
+            let weight = |line: &Arc<ConnectionState>| line.unread[what as usize].load(Ordering::Relaxed);
+            let may_go = |line: &ConnectionState| {
+                let holds = line.unread[what as usize].load(Ordering::Relaxed) > 0;
+                holds && line.is_in(Phase::Writing) && (what == Unread::Message || line.has_had_its_time())
+            };
             while lines.open.values().filter(stays).map(weight).sum::<usize>() > MAX_UNREAD_BYTES {
-                if !self.shed(&lines, |line| line.unread.load(Ordering::Relaxed) > 0 && line.waits_for_peer()) {
+                if !self.shed(&lines, may_go) {
                     break;
                 }
             }
         }
-        Weight { table: Arc::clone(self), line: Arc::clone(line), bytes }
+        Weight { table: Arc::clone(self), line: Arc::clone(line), what, bytes }
     }
 
-    /// Returns the weight of all that waits to be read, in bytes.
-    pub(super) fn unread(&self) -> usize {
-        self.unread.load(Ordering::Relaxed)
+    /// Returns the weight of what waits to be read, in bytes.
+    pub(super) fn unread(&self, what: Unread) -> usize {
+        self.unread[what as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn count_accept_error(&self) {
@@ -284,8 +312,10 @@ pub(super) struct ConnectionState {
     /// Milliseconds after `opened` at which bytes of an answer left last.
     progress: AtomicU64,
     is_stream: AtomicBool,
-    /// The weight of what waits to be read, in bytes.
-    unread: AtomicUsize,
+    /// The weight of what waits to be read, in bytes, by [`Unread`].
+    unread: [AtomicUsize; 2],
+    /// Milliseconds after `opened` at which the last of that was made.
+    weighed_at: AtomicU64,
     shed: CancellationToken,
     ended: CancellationToken,
 }
@@ -298,20 +328,21 @@ impl ConnectionState {
             phase: AtomicU8::new(Phase::Busy as u8),
             progress: AtomicU64::new(0),
             is_stream: AtomicBool::new(false),
-            unread: AtomicUsize::new(0),
+            unread: Default::default(),
+            weighed_at: AtomicU64::new(0),
             shed,
             ended: CancellationToken::new(),
         }
     }
 
-    /// Returns true for a connection beyond the limit: it is to be closed with its answer.
+    /// Returns true for a connection beyond the limit.
     pub(super) fn is_spare(&self) -> bool {
         self.is_spare
     }
 
     /// Its peer took bytes.
     pub(super) fn progressed(&self) {
-        self.progress.store(self.opened.elapsed().as_millis() as u64, Ordering::Relaxed);
+        self.progress.store(self.now(), Ordering::Relaxed);
         self.set_phase(Phase::Busy);
     }
 
@@ -342,13 +373,29 @@ impl ConnectionState {
         self.shed.cancelled().await;
     }
 
+    fn now(&self) -> u64 {
+        self.opened.elapsed().as_millis() as u64
+    }
+
     fn progress(&self) -> Instant {
         self.opened + Duration::from_millis(self.progress.load(Ordering::Relaxed))
     }
 
+    fn is_in(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase as u8
+    }
+
+    fn takes_nothing(&self) -> bool {
+        self.is_in(Phase::Writing) && self.progress().elapsed() >= TAKES_NOTHING
+    }
+
     fn waits_for_peer(&self) -> bool {
-        let phase = self.phase.load(Ordering::Relaxed);
-        phase == Phase::Reading as u8 || phase == Phase::Writing as u8 && self.progress().elapsed() >= TAKES_NOTHING
+        self.is_in(Phase::Reading) || self.takes_nothing()
+    }
+
+    fn has_had_its_time(&self) -> bool {
+        let age = self.now().saturating_sub(self.weighed_at.load(Ordering::Relaxed));
+        self.takes_nothing() || age >= READ_TIME.as_millis() as u64
     }
 }
 
@@ -365,6 +412,9 @@ impl Drop for Seat {
         if std::thread::panicking() {
             self.table.panics.fetch_add(1, Ordering::Relaxed);
         }
+        if self.line.is_spare {
+            self.table.spares.fetch_sub(1, Ordering::Relaxed);
+        }
         // The connection itself was dropped before.
         self.table.lines().open.remove(&self.id);
         self.table.left.notify_one();
@@ -376,13 +426,14 @@ impl Drop for Seat {
 pub(super) struct Weight {
     table: Arc<Table>,
     line: Arc<ConnectionState>,
+    what: Unread,
     bytes: usize,
 }
 
 impl Drop for Weight {
     fn drop(&mut self) {
-        self.line.unread.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.table.unread.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.line.unread[self.what as usize].fetch_sub(self.bytes, Ordering::Relaxed);
+        self.table.unread[self.what as usize].fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

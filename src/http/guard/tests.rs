@@ -38,7 +38,7 @@ fn a_page_is_this_agents_own_if_its_whole_authority_is_the_host_that_was_asked()
 }
 
 #[tokio::test]
-async fn while_all_are_answered_a_few_more_get_short_answers_which_are_the_last_of_their_connections() {
+async fn while_all_are_answered_health_checks_get_in_and_each_answer_is_the_last_of_its_connection() {
     use axum::routing::get;
     use futures_util::FutureExt as _;
     use tower::ServiceExt as _;
@@ -56,24 +56,31 @@ async fn while_all_are_answered_a_few_more_get_short_answers_which_are_the_last_
         .route("/v1/join", axum::routing::post(async || ()))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard));
     let mut seats = Vec::new();
-    for _ in 0..9 {
+    for _ in 0..8 {
         seats.push(table.admit().await.expect("a place"));
     }
-    let ask = async |method: &str, path: &str, at: usize| {
+    let spare = table.admit().await.expect("a place for health checks");
+    let ask = async |method: &str, path: &str, line: &Arc<ConnectionState>| {
         let request = Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1");
-        let request = request.extension(Arc::clone(&seats[at].line)).body(Body::empty()).expect("a request");
+        let request = request.extension(Arc::clone(line)).body(Body::empty()).expect("a request");
         let answer = router.clone().oneshot(request).await.expect("answered");
         (answer.status().as_u16(), answer.headers().get(header::CONNECTION).is_some_and(|value| value == "close"))
     };
-    assert_eq!((ask("GET", "/healthz", 7).await, ask("POST", "/v1/join", 7).await), ((200, false), (200, false)));
-    assert_eq!((ask("GET", "/healthz", 8).await, ask("POST", "/v1/join", 8).await), ((200, true), (429, true)));
+    let usual = &seats[7].line;
+    for (line, joins) in [(usual, 200), (&spare.line, 429)] {
+        assert_eq!(ask("GET", "/healthz", line).await, (200, true));
+        assert_eq!(ask("POST", "/v1/join", line).await, (joins, true));
+        assert_eq!(ask("GET", "/nothing", line).await, (if joins == 200 { 404 } else { 429 }, true));
+    }
 
     // Turns that were taken, and whose answers are not begun, hold up no health check.
     let mut turns: Vec<_> =
         (0..super::super::MAX_ANSWERS_MADE).map(|_| Box::pin(app.turns.take(false, std::future::ready(())))).collect();
     assert!(turns.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
-    assert!(Box::pin(ask("POST", "/v1/join", 1)).as_mut().now_or_never().is_none());
-    assert_eq!(ask("GET", "/healthz", 2).await.0, 200);
+    assert!(Box::pin(ask("POST", "/v1/join", usual)).as_mut().now_or_never().is_none());
+    assert_eq!(ask("GET", "/healthz", &spare.line).await, (200, true));
+    drop(spare);
+    assert_eq!(ask("GET", "/healthz", usual).await, (200, false));
     agent.leave().await;
 }
 
@@ -92,21 +99,21 @@ async fn an_answer_weighs_until_it_has_been_read_or_is_given_up() {
     };
     // Small ones are not counted, and large ones up to the whole budget.
     let _small = count(0, MAX_UNCOUNTED_ANSWER_BYTES).expect("sent");
-    assert_eq!(app.table.unread(), 0);
+    assert_eq!(app.table.unread(Unread::Answer), 0);
     let half = MAX_UNREAD_BYTES / 2;
     let (one, two) = (count(0, half).expect("sent"), count(1, half).expect("sent"));
     let refused = count(2, MAX_UNCOUNTED_ANSWER_BYTES + 1).expect_err("too many").into_response();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(app.table.unread(), 2 * half, "what is refused weighs nothing");
+    assert_eq!(app.table.unread(Unread::Answer), 2 * half, "what is refused weighs nothing");
     drop(one);
     let mut read = axum::body::to_bytes(two.into_body(), usize::MAX).await.expect("read");
-    assert_eq!((read.len(), app.table.unread()), (half, half), "it is not sent yet");
+    assert_eq!((read.len(), app.table.unread(Unread::Answer)), (half, half), "it is not sent yet");
     // hyper keeps all of it until the last byte has left.
     let last = read.split_off(half - 1);
     drop(read);
-    assert_eq!(app.table.unread(), half);
+    assert_eq!(app.table.unread(Unread::Answer), half);
     drop(last);
-    assert_eq!(app.table.unread(), 0);
+    assert_eq!(app.table.unread(Unread::Answer), 0);
     let _whole = count(3, MAX_UNREAD_BYTES * 2).expect("a single one may be larger");
     count(2, MAX_UNCOUNTED_ANSWER_BYTES + 1).expect_err("it is on its way");
     agent.leave().await;

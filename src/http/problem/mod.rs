@@ -193,6 +193,16 @@ impl Refusal {
         .hint("close streams that nobody reads, or watch another member")
     }
 
+    pub(super) fn too_many_connections() -> Self {
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-connections",
+            "Too many connections",
+            "all connections are being answered, and this one is for health checks",
+        )
+        .hint("try again soon, ask another member, or raise http.max_connections")
+    }
+
     pub(super) fn too_many_answers() -> Self {
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,

@@ -178,7 +178,15 @@ impl Call {
     pub(super) fn of(request: &Request) -> Option<&'static Self> {
         let path = request.extensions().get::<MatchedPath>()?.as_str();
         let method = if *request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
-        CALLS.iter().find(|call| call.method == method && call.path == path)
+        let is_it = |call: &&Call| call.method == method && call.path == path;
+        // What is asked of a health check by another method is refused as openly.
+        let is_open = |call: &&Call| call.access == Access::Open && call.path == path;
+        CALLS.iter().find(is_it).or_else(|| CALLS.iter().find(is_open))
+    }
+
+    /// Returns true for a command, which may change what the list of members says.
+    pub(super) fn changes_members(&self) -> bool {
+        self.access == Access::Write && self.lasts == Some(Kind::Command)
     }
 
     /// Returns the statuses of all its refusals, sorted.

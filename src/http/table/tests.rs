@@ -88,13 +88,13 @@ async fn who_has_waited_for_its_peer_for_the_longest_makes_room_and_the_newcomer
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_all_are_being_answered_a_few_more_get_in_for_what_takes_no_time() {
+async fn while_all_are_being_answered_a_few_more_get_in() {
     let table = table(8, 8);
     let mut seats = full(&table).await;
     for _ in 0..SPARE_CONNECTIONS {
-        let seat = admit(&table).await;
-        assert!(seat.line.is_spare() && table.enter(&seat.line, Kind::Command).is_none());
-        seats.push(seat);
+        assert!(!table.is_crowded() || seats.len() > 8);
+        seats.push(admit(&table).await);
+        assert!(seats.last().expect("it").line.is_spare() && table.is_crowded());
     }
     assert!(shed(&seats).is_empty());
     let begun = Instant::now();
@@ -103,8 +103,18 @@ async fn while_all_are_being_answered_a_few_more_get_in_for_what_takes_no_time()
     // One is done while the next waits.
     let (newcomer, ()) = tokio::join!(admit(&table), async { drop(seats.pop()) });
     assert!(newcomer.line.is_spare());
-    drop(seats);
-    assert!(!admit(&table).await.line.is_spare());
+    drop((seats, newcomer));
+    assert!(!admit(&table).await.line.is_spare() && !table.is_crowded());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_to_make_room_and_does_not_end_keeps_no_newcomer_out() {
+    let table = table(8, 8);
+    let seats = full(&table).await;
+    seats[3].line.set_phase(Phase::Reading);
+    let begun = Instant::now();
+    assert!(admit(&table).await.line.is_spare());
+    assert_eq!((shed(&seats), begun.elapsed(), table.figures().refused), (vec![3], ADMIT_PATIENCE, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,22 +133,40 @@ async fn for_a_descriptor_an_event_stream_makes_room_too_the_one_without_events_
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_readers_that_take_nothing_the_longest_goes_when_too_much_waits_to_be_read() {
+async fn of_those_that_do_not_take_what_waits_for_them_the_longest_goes_when_there_is_too_much() {
+    for what in [Unread::Answer, Unread::Message] {
+        let table = table(8, 8);
+        let seats = full(&table).await;
+        let weigh = |at: usize, bytes: usize| table.weigh(&seats[at].line, what, bytes);
+        let mut weights: Vec<Weight> = (0..4).map(|at| weigh(at, MAX_UNREAD_BYTES / 4)).collect();
+        for at in [1, 2, 5] {
+            seats[at].line.set_phase(Phase::Writing);
+        }
+        weights.push(weigh(6, 1));
+        // An answer may be on its way still; a message, of which there may be one for each stream, is not waited for.
+        assert_eq!(shed(&seats), if what == Unread::Answer { vec![] } else { vec![1] });
+        tokio::time::advance(TAKES_NOTHING).await;
+        weights.push(weigh(6, 1));
+        assert_eq!(shed(&seats), [1], "one is enough");
+        weights.push(weigh(6, MAX_UNREAD_BYTES / 4));
+        assert_eq!(shed(&seats), [1, 2], "and who holds nothing need not go");
+        weights.push(weigh(6, MAX_UNREAD_BYTES));
+        assert_eq!(shed(&seats), [1, 2], "who is being answered stays");
+        drop(weights);
+        assert_eq!(table.unread(what), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_a_large_answer_slowly_has_its_time_and_no_more_while_others_wait() {
     let table = table(8, 8);
     let seats = full(&table).await;
-    let mut weights: Vec<Weight> = (0..4).map(|at| table.weigh(&seats[at].line, MAX_UNREAD_BYTES / 4)).collect();
-    for at in [1, 2, 5] {
-        seats[at].line.set_phase(Phase::Writing);
+    let _slow = table.weigh(&seats[0].line, Unread::Answer, MAX_UNREAD_BYTES);
+    for (after, is_gone) in [(Duration::ZERO, false), (READ_TIME * 9 / 10, false), (READ_TIME, true)] {
+        tokio::time::advance(after).await;
+        seats[0].line.progressed();
+        seats[0].line.set_phase(Phase::Writing);
+        drop(table.weigh(&seats[1].line, Unread::Answer, 1));
+        assert_eq!(!shed(&seats).is_empty(), is_gone, "{after:?}");
     }
-    weights.push(table.weigh(&seats[6].line, 1));
-    assert!(shed(&seats).is_empty(), "they took something a moment ago");
-    tokio::time::advance(TAKES_NOTHING).await;
-    weights.push(table.weigh(&seats[6].line, 1));
-    assert_eq!(shed(&seats), [1], "one is enough");
-    weights.push(table.weigh(&seats[6].line, MAX_UNREAD_BYTES / 4));
-    assert_eq!(shed(&seats), [1, 2], "and who holds nothing need not go");
-    weights.push(table.weigh(&seats[6].line, MAX_UNREAD_BYTES));
-    assert_eq!(shed(&seats), [1, 2], "who is being answered stays");
-    drop(weights);
-    assert_eq!(table.unread(), 0);
 }
