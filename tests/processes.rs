@@ -177,45 +177,6 @@ fn state_survives_a_restart_and_nobody_shares_it() {
     b.wait_for_up(&["a", "b"]);
 }
 
-#[test]
-fn of_agents_that_start_at_once_on_hard_links_to_one_state_one_runs() {
-    let parent = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| parent.path().join(name);
-    let text = |name: &str| at(name).to_str().expect("text").to_owned();
-    let mut voter = Agent::start("a", &[], &["--data-dir", &text("first"), "--voters", "a"]);
-    wait_for("it has voted", || voter.client(&["leader", "--confirm"]).0.success().then_some(()));
-    voter.signal(Signal::SIGTERM);
-    assert_eq!(voter.wait().code(), Some(0), "{}", voter.log());
-    let mut newest = "first".to_owned();
-    for round in 0..5 {
-        let names = ["left", "right"].map(|side| format!("{side}{round}"));
-        let mut agents = names.clone().map(|name| {
-            std::fs::create_dir(at(&name)).expect("created");
-            std::fs::hard_link(at(&newest).join("headcount.state"), at(&name).join("headcount.state")).expect("linked");
-            std::process::Command::new(support::HEADCOUNT)
-                .args(["agent", "--name", "a", "--bind", "127.0.0.1:0", "--http", "off", "--profile", "local"])
-                .args(["--data-dir", &text(&name), "--voters", "a"])
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null())
-                .spawn()
-                .expect("starts")
-        });
-        let mut ended =
-            || agents.each_mut().map(|agent| agent.try_wait().expect("waitable").map(|status| status.code()));
-        wait_for("one of them is refused", || ended().iter().any(Option::is_some).then_some(()));
-        // The other one stores what it votes.
-        std::thread::sleep(Duration::from_secs(1));
-        let ended = ended();
-        for agent in &mut agents {
-            let _ = agent.kill();
-            agent.wait().expect("ends");
-        }
-        let runs = ended.iter().position(Option::is_none);
-        assert!(ended.contains(&Some(Some(4))), "round {round}: {ended:?}");
-        newest = names[runs.expect("one of them runs")].clone();
-    }
-}
-
 /// Waits until every agent has so many links, by its own account.
 fn wait_for_links(agents: &[Agent], each: f64) {
     for agent in agents {
