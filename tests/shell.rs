@@ -294,8 +294,8 @@ fn where_descriptors_are_short_streams_yield_to_health_checks_and_are_resumed() 
     let idle = (0..20).map(|_| (std::thread::sleep(Duration::from_millis(10)), open()).1).min().expect("some");
     drop(roomy);
 
-    // Of these only the spare one is free: the stream gets it, and has to yield it to whoever asks.
-    let mut agent = limited(idle);
+    // One is free: the stream gets it, and has to yield it to whoever asks.
+    let mut agent = limited(idle + 1);
     let (mut stream, head) = event_stream(&agent, "");
     let id = head.lines().find_map(|line| line.strip_prefix("last-event-id: ")).expect("where it starts").to_owned();
     for _ in 0..3 {
