@@ -229,6 +229,10 @@ impl Shared {
 
     /// Returns true if the database that keeps the leases does not carry out what this node asks of it.
     #[cfg(feature = "metrics")]
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(clippy::unused_self, reason = "as elsewhere")
+    )]
     pub(super) fn is_database_away(&self) -> bool {
         #[cfg(any(feature = "sqlite", feature = "postgres"))]
         return self.leases().is_some_and(|leases| leases.is_database_away());

@@ -86,7 +86,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. That
-    /// takes it [`MAX_TERMS_BEHIND`] terms further at most, once a lease; those who know of a higher term say so again.
+    /// takes it [`MAX_TERMS_BEHIND`] terms further at most; those who know of a higher term say so again.
     pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
         self.expire(context);
         let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
@@ -94,10 +94,8 @@ impl<R: Rules> Election<R> {
         let above = self.highest_led();
         // A voter that cannot store a ballot cannot be elected above that term either.
         let is_busy = self.is_changing() || self.is_aside;
-        let is_due = self.led_above_at.is_none_or(|at| context.now >= at + self.timing.lease_duration);
         let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
-        if is_below && is_due && above >= term && self.rules.leads_above_ended(is_busy) {
-            self.led_above_at = Some(context.now);
+        if is_below && above >= term && self.rules.leads_above_ended(is_busy) {
             self.rules.give_up_to_go_on(self, context);
             // This voter knows that nobody leads.
             self.is_successor = true;

@@ -187,8 +187,6 @@ pub struct Election<R: Rules = Sound> {
     rumoured: Option<ElectorateReport>,
     /// The highest term that was led in another way, or by an electorate that ended for this one.
     floor: Term,
-    /// The time at which this leader went on above an electorate that ended.
-    led_above_at: Option<Time>,
     actions: VecDeque<Action>,
     /// Messages that did not fit the own state, or came from nobody who counts.
     ignored: u64,
@@ -249,7 +247,6 @@ impl<R: Rules> Election<R> {
             strange_to: None,
             rumoured: None,
             floor: Term(0),
-            led_above_at: None,
             actions: VecDeque::new(),
             ignored: 0,
             rules,

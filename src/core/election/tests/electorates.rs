@@ -248,23 +248,6 @@ fn one_word_of_terms_far_ahead_takes_a_leader_a_bounded_step_further() {
 }
 
 #[test]
-fn many_words_of_ever_higher_terms_take_a_leader_further_once_a_lease() {
-    let mut cluster = two(7, [0, 0], None);
-    let before = highest(&cluster, SIDES[0]);
-    let terms_led = |cluster: &Cluster| cluster.led.keys().filter(|(_, term)| *term > before).count();
-    for nth in 0..200 {
-        if let Some(leader) = leader_of(&cluster, SIDES[0]) {
-            let term = Term(cluster.election(leader).term().0 + 10);
-            cluster.with(leader, |election, context| election.lead_above(context, term));
-        }
-        cluster.run_for(LEASE / 20);
-        assert!(terms_led(&cluster) <= nth / 20 + 1, "{nth}");
-    }
-    assert!(terms_led(&cluster) >= 5);
-    cluster.assert_safe();
-}
-
-#[test]
 fn a_voter_that_never_voted_goes_over_to_one_that_gives_way_to_its_own_once() {
     let mut cluster = Cluster::empty(11);
     let founded = |nth: usize| {
