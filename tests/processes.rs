@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use support::{Agent, own_address, wait_for};
