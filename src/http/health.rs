@@ -1,7 +1,6 @@
 //! Health and readiness, and the verdict on all of it.
 //!
-//! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests, which is
-//! the verdict's to say; a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or
+//! Invariant: `/healthz` tells whether the process should be restarted, `/readyz` whether it should be given requests; a node that waits for its seeds, that belongs to a minority where leaders are elected by majority, or
 //! that cannot be reached at the address it advertises, is healthy and not ready.
 
 use std::sync::atomic::Ordering;
@@ -22,7 +21,7 @@ pub(super) async fn healthz(State(app): State<App>) -> (StatusCode, String) {
 }
 
 pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, &'static str) {
-    match app.agent.verdict().not_ready {
+    match app.agent.why_not_ready() {
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
         None => (StatusCode::OK, "ok"),
     }

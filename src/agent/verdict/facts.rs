@@ -119,21 +119,12 @@ impl Facts {
         self.voters.iter().filter(|voter| is(voter)).map(|voter| voter.id.clone()).collect()
     }
 
-    /// Returns the word of `/readyz` for why this node should be given no requests; `None` if it is ready.
+    /// Returns what [`Agent::why_not_ready`] returns of an agent of which this is known.
+    #[cfg(test)]
     pub(super) fn why_not_ready(&self) -> Option<&'static str> {
-        // A database that cannot be reached is out of reach for all: taking all nodes out of service would make it worse.
         let elects = self.leadership.as_ref().filter(|led| !led.is_by_lease);
-        match self.status {
-            // The members are those of the driver's last moment.
-            _ if self.stop.is_some() || self.failure.as_ref().is_some_and(|it| it.task == "driver") => Some("stopped"),
-            // Others hold it as Down, or soon will.
-            Status::Up | Status::Suspect if !self.is_reached => Some("unreachable"),
-            // It belongs to a minority, whose view may be far behind.
-            Status::Up | Status::Suspect => {
-                elects.filter(|led| led.state == LeadershipState::Unavailable).map(|led| led.state.name())
-            }
-            not_yet_or_no_more => Some(not_yet_or_no_more.name()),
-        }
+        let has_stopped = self.stop.is_some() || self.failure.as_ref().is_some_and(is_of_driver);
+        why_not_ready(self.status, has_stopped, self.is_reached, elects.map(|led| led.state))
     }
 
     /// Returns the number of voters that elect.
@@ -148,7 +139,44 @@ impl Facts {
     }
 }
 
+/// Returns true if the driver died: the members are those of its last moment.
+fn is_of_driver(failure: &Failure) -> bool {
+    failure.task == "driver"
+}
+
+/// Returns the word of `/readyz` for why a node should be given no requests; `None` if it is ready. `elects`: the state of the
+/// leadership where voters elect. A database that cannot be reached is out of reach for all: taking all nodes out of
+/// service would make it worse.
+fn why_not_ready(
+    status: Status,
+    has_stopped: bool,
+    is_reached: bool,
+    elects: Option<LeadershipState>,
+) -> Option<&'static str> {
+    match status {
+        _ if has_stopped => Some("stopped"),
+        // Others hold it as Down, or soon will.
+        Status::Up | Status::Suspect if !is_reached => Some("unreachable"),
+        // It belongs to a minority, whose view may be far behind.
+        Status::Up | Status::Suspect => {
+            elects.filter(|state| *state == LeadershipState::Unavailable).map(LeadershipState::name)
+        }
+        not_yet_or_no_more => Some(not_yet_or_no_more.name()),
+    }
+}
+
 impl Agent {
+    /// Returns the reason why this node should be given no requests, in one word; `None` if it is ready. Who is not ready is
+    /// not well; but supervisors ask for this alone, and often, so that no member is looked at for it.
+    #[cfg(feature = "agent")]
+    pub(crate) fn why_not_ready(&self) -> Option<&'static str> {
+        let shared = &self.inner.shared;
+        let has_stopped = self.stop().is_some() || shared.failure().as_ref().is_some_and(is_of_driver);
+        let elects = self.inner.config.leadership.mode == LeadershipMode::Quorum;
+        let state = elects.then(|| self.leadership().get().state);
+        why_not_ready(self.me().status, has_stopped, !shared.figures().is_misplaced, state)
+    }
+
     /// Returns the judgement of this node and its cluster, as of now. Never asks the driver.
     pub(crate) fn verdict(&self) -> Verdict {
         judge(self.facts())

@@ -1,5 +1,5 @@
 //! The verdict: one judgement of this node and its cluster, of all that the agent knows. Everybody who shows how things are shows
-//! this: dashboard, `top`, `doctor`, `members`, systemd, metrics, `/readyz`.
+//! this: dashboard, `top`, `doctor`, `members`, systemd, metrics. `/readyz` says no where this is not well.
 //!
 //! Invariants: [`judge`] is a function of [`Facts`] alone, and the state is that of the worst reason. A code never changes its
 //! meaning. What is counted since the start is a note, or counts in the last minute alone: what is over is no trouble. A node that
@@ -120,8 +120,6 @@ impl Reason {
 pub(crate) struct Verdict {
     pub(crate) state: State,
     pub(crate) reasons: Vec<Reason>,
-    /// The reason why this node should be given no requests, in one word; `None` if it is ready.
-    pub(crate) not_ready: Option<&'static str>,
 }
 
 /// One line: the state, and the reasons for it but for notes.
@@ -153,11 +151,11 @@ fn verb(nodes: &[NodeId], one: &str, many: &str) -> String {
 
 /// Judges the facts.
 pub(crate) fn judge(facts: Facts) -> Verdict {
-    let (not_ready, mut reasons) = (facts.why_not_ready(), Vec::new());
+    let mut reasons = Vec::new();
     if let Some(stop) = &facts.stop {
         let hint = "start it again; what else it shows is of its last moment";
         let reason = Reason::new("stopped", State::Broken, format!("the agent has stopped: {stop}")).hint(hint);
-        return Verdict { state: reason.state, reasons: vec![reason], not_ready };
+        return Verdict { state: reason.state, reasons: vec![reason] };
     }
     node(&facts, &mut reasons);
     if facts.status != Status::Joining {
@@ -169,7 +167,7 @@ pub(crate) fn judge(facts: Facts) -> Verdict {
     packets::judge(&facts, &mut reasons);
     reasons.extend(facts.outside);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state));
-    Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons, not_ready }
+    Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons }
 }
 
 /// Judges the node itself: its tasks, its place in the cluster, its disk, its machine.

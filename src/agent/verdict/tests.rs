@@ -255,9 +255,10 @@ fn a_node_is_ready_that_is_a_member_is_reached_and_belongs_to_no_minority_and_on
     let told = |change: fn(&mut Facts)| {
         let mut facts = well();
         change(&mut facts);
+        let not_ready = facts.why_not_ready();
         let told = judge(facts);
-        assert!(told.not_ready.is_none() || told.state > State::Well, "{told:?}");
-        told.not_ready
+        assert!(not_ready.is_none() || told.state > State::Well, "{told:?}");
+        not_ready
     };
     assert_eq!(told(|_| {}), None);
     assert_eq!(told(|facts| facts.status = Status::Suspect), None);
@@ -456,16 +457,16 @@ async fn a_real_cluster_is_well_misses_a_voter_and_is_well_again() {
     let (b, c) = (start("b", &[&a]).await, start("c", &[&a]).await);
     for agent in [&a, &b, &c] {
         until(agent, &[]).await;
-        assert_eq!(agent.verdict().not_ready, None);
+        assert_eq!(agent.why_not_ready(), None);
     }
     c.shutdown();
     c.stopped().await;
     until(&c, &[("stopped", "")]).await;
-    assert_eq!(c.verdict().not_ready, Some("stopped"));
+    assert_eq!(c.why_not_ready(), Some("stopped"));
     drop(c);
     for agent in [&a, &b] {
         until(agent, &[("member_down", "c"), ("no_voter_to_spare", "c")]).await;
-        assert_eq!((agent.verdict().state, agent.verdict().not_ready), (State::Degraded, None));
+        assert_eq!((agent.verdict().state, agent.why_not_ready()), (State::Degraded, None));
     }
     let c = start("c", &[&a]).await;
     for agent in [&a, &b, &c] {
