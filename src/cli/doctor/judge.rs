@@ -107,7 +107,7 @@ pub(super) fn keys(holders: &[KeyHolder], is_joining: bool) -> Vec<Finding> {
         ),
         all => same("keys", all, "finish the rotation: `headcount keys list`, `headcount keys use ID`"),
     });
-    // Who is down or joining is asked nothing.
+    // Members that are down or joining are not asked.
     let is_asked = |holder: &&KeyHolder| ["up", "suspect"].contains(&holder.status.as_str());
     let silent = holders.iter().filter(is_asked).filter(|holder| holder.mode.is_none());
     let silent: Vec<String> = silent.map(|holder| plain(&holder.node)).collect();

@@ -97,7 +97,7 @@ impl<R: Rules> Election<R> {
             if !ids.is_empty() {
                 self.actions.push_back(Action::Alarm(Alarm::VotersMissing { ids }));
             } else if let Some(id) = self.configured.first().filter(|id| **id != self.me) {
-                // What keeps it from that is in its own log alone.
+                // The founder names its reason in its own log alone.
                 self.actions.push_back(Action::Alarm(Alarm::FounderWaits { id: id.clone() }));
             }
         }

@@ -179,7 +179,7 @@ impl Call {
         let path = request.extensions().get::<MatchedPath>()?.as_str();
         let method = if *request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
         let is_it = |call: &&Call| call.method == method && call.path == path;
-        // What is asked of a health check by another method is refused as openly.
+        // A health check that is asked by another method is refused as openly.
         let is_open = |call: &&Call| call.access == Access::Open && call.path == path;
         CALLS.iter().find(is_it).or_else(|| CALLS.iter().find(is_open))
     }

@@ -106,7 +106,7 @@ fn of_two_that_died_together_neither_is_given_up_while_the_other_is_looked_into(
             crashes.refused(now, OTHER);
         }
         for (run, other) in [(SUBJECT, OTHER), (OTHER, SUBJECT)] {
-            // Who was convicted is no observer any more.
+            // A member that was convicted is no observer any more.
             let others = if convicted.contains(&other) { among(&[]) } else { among(&[other]) };
             let is_due = run == SUBJECT || round >= late;
             if is_due && crashes.investigate(now, run, &others) == [CrashStep::Convict] {
