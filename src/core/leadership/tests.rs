@@ -18,7 +18,8 @@ use crate::election::{
 };
 use crate::io::{CommandError, Notice, Output, QuorumInit, Reply};
 use crate::limits::{
-    EARLIEST_FOUNDING, FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, RELEASE_PAUSE, RELEASES, WHO_LEADS_INTERVAL,
+    EARLIEST_FOUNDING, FORWARD_RETRY, FORWARD_TIMEOUT, MAX_FORWARD_ASKS, RELEASE_PAUSE, RELEASES, VIEW_FETCH_RETRY,
+    WHO_LEADS_INTERVAL,
 };
 use crate::member::{NodeId, Record, Run, Status};
 use crate::settings::Settings;
@@ -528,6 +529,22 @@ fn a_long_view_of_the_one_that_stands_is_fetched_although_each_question_finds_a_
     assert_eq!(world.lineage(), Some(own.electorate.lineage));
     world.hear_answer(world.asked, OTHER, &view(10), 3, 11, ms(0));
     assert_eq!(world.lineage(), Some(other.electorate.lineage), "a whole view was there");
+}
+
+#[test]
+fn a_long_view_that_is_proposed_is_fetched_to_its_end_although_another_one_is_proposed_meanwhile() {
+    let mut world = World::new();
+    let [first, second] = [1, 2].map(|number| ViewRef { term: Term(1), number, digest: Digest(number) });
+    let mut propose = |view| {
+        let steps = world.call(|lead, around| lead.want_view(around, view, &id(ONE)));
+        tells(&steps, |message| matches!(message, Message::WantView(_)))
+    };
+    assert!(propose(first));
+    assert!(!propose(second), "the first one is coming");
+    world.sleep(VIEW_FETCH_RETRY);
+    let steps = world.call(|lead, around| lead.want_view(around, second, &id(ONE)));
+    let wants_second = |message: &Message| matches!(message, Message::WantView(want) if want.digest == second.digest);
+    assert!(tells(&steps, wants_second), "nobody sent the first one: {steps:?}");
 }
 
 #[test]

@@ -176,9 +176,8 @@ fn key(view: &NumberedView) -> (Rank, u64) {
 impl Lead {
     fn fetch(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: Slot, agreed_in: Option<Rank>) {
         let is_first = |fetch: &Fetch| match (fetch.agreed_in, agreed_in) {
-            (_, None) => false,
-            (None, Some(_)) => fetch.view > view,
-            (Some(one), Some(other)) => one > other || one == other && (fetch.view > view || fetch.is_coming()),
+            (Some(one), Some(other)) if one != other => one > other,
+            _ => fetch.view > view || fetch.is_coming(),
         };
         if self.fetch.as_ref().is_some_and(|fetch| fetch.view == view || is_first(fetch)) {
             return;
