@@ -177,7 +177,7 @@ impl Agent {
         self.inner.shared.figures().lineage
     }
 
-    /// Returns another electorate in this cluster that members have reported within a minute, if any have: two may lead
+    /// Returns another electorate in this cluster that members have reported within ten seconds, if any have: two may lead
     /// until one of them ends.
     #[cfg_attr(not(feature = "agent"), allow(dead_code, reason = "the interfaces of the agent show it"))]
     pub(crate) fn other_electorate(&self) -> Option<Arc<OtherElectorate>> {

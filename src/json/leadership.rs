@@ -134,7 +134,7 @@ pub struct Voters {
     pub failure_tolerance: Option<usize>,
     /// The number of voters that acknowledge their leader now, itself included; `null` if it is not known.
     pub acknowledging: Option<usize>,
-    /// Another electorate in this cluster, if a member has reported one within a minute: two may lead until one of them
+    /// Another electorate in this cluster, if a member has reported one within ten seconds: two may lead until one of them
     /// ends, by itself. `null` if none was.
     #[serde(default)]
     pub other_electorate: Option<OtherElectorate>,

@@ -124,7 +124,7 @@ fn leadership(families: &mut Families, agent: &Agent, info: &Info) {
         ("voter_aside", "1 if this node stands aside as a voter because its disk refuses", u64::from(info.voter_aside)),
         (
             "other_electorate",
-            "1 if a member has reported another electorate in this cluster within a minute",
+            "1 if a member has reported another electorate in this cluster within ten seconds",
             u64::from(agent.other_electorate().is_some()),
         ),
         (

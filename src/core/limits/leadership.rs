@@ -88,7 +88,7 @@ pub const FOUNDED_REVIEW: Duration = Duration::from_secs(1);
 pub const FOUNDED_HINT: Duration = Duration::from_secs(2);
 /// The time for which another electorate in this cluster is told of after a member has reported it: reports of it come
 /// every few seconds.
-pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(60);
+pub const OTHER_ELECTORATE_MEMORY: Duration = Duration::from_secs(10);
 /// The number of members that tell the leader of the electorate that stands of the terms of one that ended, on average,
 /// besides those that voted in that.
 pub const ENDED_TELLERS: f64 = 8.0;

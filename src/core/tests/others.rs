@@ -1,5 +1,7 @@
 //! Another electorate in the cluster: what is shown of it by whoever was told of it.
 
+use std::time::Duration;
+
 use super::claims::truth;
 use super::electing::{SECOND, cluster, leader};
 use super::net::{Net, id};
@@ -60,7 +62,7 @@ fn a_leader_that_nobody_names_any_more_is_forgotten_although_its_electorate_is_s
     Speaker::new(TELLER).says(&mut net, HEARER, &[Message::LeaderClaim(Box::new(led))]);
     let mut names = Vec::new();
     for _ in 0..4 {
-        net.run(OTHER_ELECTORATE_MEMORY / 3);
+        net.run(OTHER_ELECTORATE_MEMORY / 3 + Duration::from_millis(1));
         Speaker::new(TELLER).says(&mut net, HEARER, &[report(0xbad)]);
         names.push(shown(&net).expect("it is reported").1);
     }

@@ -170,6 +170,9 @@ fn meets(world: &mut World, seed: u64, meeting: Meeting) -> Duration {
     world.settle_store();
     world.run_for(SECOND * 20);
     assert!(world.is_led_in_order(), "{about}: {:?}", world.leadership_divergence());
+    for core in (0..8).filter_map(|node| world.core(node)) {
+        assert_eq!(core.other_electorate(), None, "{about}: {} still tells of it", core.me().id);
+    }
     took
 }
 
