@@ -76,8 +76,9 @@
 //! `headcount::leadership` (leaders and voters), or `headcount`: filters such as `headcount::membership=warn` or
 //! `headcount=off` go by them.
 //!
-//! In tests, agents on `127.0.0.1:0` with [`Profile::Local`] form a real cluster within milliseconds, each with the
-//! [`Agent::gossip_address`] of the first as its seed.
+//! Tests of your own logic make up a cluster (`testing::Cluster`, feature `test-util`). In others, agents on `127.0.0.1:0`
+//! with [`Profile::Local`] form a real cluster within milliseconds, each with the [`Agent::gossip_address`] of the first as
+//! its seed.
 //!
 //! # Features
 //!
@@ -85,8 +86,8 @@
 //! may be kept in, which are `sqlite` and `postgres` by themselves. `client`, which it includes, brings [`client`] and
 //! [`json`]: programs that ask an agent over HTTP, without being members, need no more. `srv`, which it includes too, looks
 //! up seeds in SRV records. `metrics` alone brings `Agent::collector`, for a registry of `prometheus-client`;
-//! `Agent::telemetry` needs no feature. A library user with `default-features = false` gets none of clap, axum, toml or a
-//! database.
+//! `Agent::telemetry` needs no feature. `test-util` brings `testing`: clusters that tests make up. A library user with
+//! `default-features = false` gets none of clap, axum, toml or a database.
 //!
 //! # What semantic versioning covers
 //!
@@ -186,6 +187,9 @@ mod trouble;
 
 #[doc(inline)]
 pub use agent::Agent;
+#[cfg(any(test, feature = "test-util"))]
+#[doc(inline)]
+pub use agent::testing;
 #[doc(inline)]
 pub use config::{Config, ConfigError};
 #[doc(inline)]

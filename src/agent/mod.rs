@@ -28,6 +28,7 @@
 //! | messages between programs | `messages/` |
 //! | keys | `keys/` |
 //! | errors and ends; a driver that stands still; timers for handles | `error`, `watchdog`, `timers` |
+//! | an agent without a core, for tests of programs | `testing` |
 //!
 //! Must not know: the protocol (that is the core's), command lines, HTTP.
 
@@ -55,6 +56,8 @@ mod shared;
 mod start;
 mod subscription;
 mod telemetry;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 mod timers;
 mod translate;
 #[cfg(feature = "metrics")]

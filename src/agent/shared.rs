@@ -277,6 +277,12 @@ impl Shared {
         }
     }
 
+    /// Notes that there is no driver that could stand still.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn needs_no_driver(&self) {
+        self.moved_at.store(u64::MAX, Ordering::Relaxed);
+    }
+
     #[cfg(feature = "agent")]
     pub(super) fn feed(&self, watchdog: Watchdog) {
         let _ = self.watchdog.set(watchdog);
