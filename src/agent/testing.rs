@@ -149,6 +149,10 @@ impl Cluster {
     }
 
     /// Has a member join that has tags.
+    ///
+    /// # Panics
+    ///
+    /// If the name is none, or is a member's that is not gone.
     pub fn join_with_tags(&self, name: &str, tags: Tags) -> Member {
         let id = NodeId::new(name).expect("a name");
         let run = self.stage.next_run();
@@ -480,45 +484,44 @@ impl Stage {
             }
             Say::Broadcast { topic, payload } => {
                 let addressed = self.state().records.values().filter(|record| record.status.is_live()).count();
-                self.pass_on(Said { to: None, topic, payload, answer: None });
-                Reply::Broadcast { id, addressed }
+                // A broadcast reaches its sender's programs, too.
+                let (from, kind) = (self.shared.me.clone(), DeliveryKind::Broadcast);
+                let delivery = Delivery { id, from, topic: topic.clone(), payload: payload.clone(), kind };
+                self.shared.listeners.deliver(delivery, SystemTime::now());
+                self.tell(Said { to: None, topic, payload, answer: None })
+                    .map_or_else(Reply::Refused, |()| Reply::Broadcast { id, addressed })
             }
-            Say::Send { to, topic, payload } => match self.why_not_to(&to) {
-                Some(error) => Reply::Refused(error),
-                None => {
-                    self.pass_on(Said { to: Some(to), topic, payload, answer: None });
-                    delivered
-                }
-            },
-            Say::Request { to, topic, payload, .. } => match self.why_not_to(&to) {
-                Some(error) => Reply::Refused(error),
-                None => {
-                    let (reply, replied) = oneshot::channel();
-                    self.pass_on(Said { to: Some(to.clone()), topic, payload, answer: Some(reply) });
+            Say::Send { to, topic, payload } => {
+                let said = Said { to: Some(to), topic, payload, answer: None };
+                self.tell(said).map_or_else(Reply::Refused, |()| delivered)
+            }
+            Say::Request { to, topic, payload, .. } => {
+                let (reply, replied) = oneshot::channel();
+                if let Err(error) = self.tell(Said { to: Some(to.clone()), topic, payload, answer: Some(reply) }) {
+                    Reply::Refused(error)
+                } else {
                     tokio::spawn(async move {
                         let answered = replied.await.map(|payload| Reply::Answered { id, payload });
                         _ = answer.send(answered.unwrap_or(Reply::Refused(CommandError::NoAnswer { id: to })));
                     });
                     return;
                 }
-            },
+            }
         };
         _ = answer.send(reply);
     }
 
-    /// Returns the reason why nothing is sent to a member, if there is one.
-    fn why_not_to(&self, id: &NodeId) -> Option<CommandError> {
-        let id = id.clone();
-        match self.state().records.get(&id).map(|record| record.status) {
-            None => Some(CommandError::NoSuchMember { id }),
-            Some(status) if !status.is_live() => Some(CommandError::NotLive { id, status }),
-            Some(_) => None,
+    /// Gives the test what is said to a member that is live, or to all; the test may not care for it.
+    fn tell(&self, said: Said) -> Result<(), CommandError> {
+        if let Some(id) = said.to.clone() {
+            match self.state().records.get(&id).map(|record| record.status) {
+                None => return Err(CommandError::NoSuchMember { id }),
+                Some(status) if !status.is_live() => return Err(CommandError::NotLive { id, status }),
+                Some(_) => {}
+            }
         }
-    }
-
-    /// Gives the test what was said, which may not care for it.
-    fn pass_on(&self, said: Said) {
         _ = self.said.send(said);
+        Ok(())
     }
 }
 
