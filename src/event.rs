@@ -170,7 +170,7 @@ impl EventKind {
     }
 
     /// The names of all kinds.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: &'static [&'static str] = &[
         "node_joining",
         "node_joined",
         "node_leaving",

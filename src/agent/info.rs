@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use super::agreement::Agreement;
-use super::bus::{Reader, Readers};
+use super::bus::Readers;
 use super::keys::SealingInfo;
 use super::{Agent, Inner};
 use crate::core::{Counters, NodeId, Profile, Settings};
-use crate::event::EventKind;
 use crate::member::Member;
 
 /// Figures about this node and its view.
@@ -34,10 +33,10 @@ pub struct Info {
     pub uptime: Duration,
     /// The number of the newest event.
     pub last_event: u64,
-    /// The number of events by kind, in the order of [`EventKind::NAMES`].
-    pub events: [u64; EventKind::NAMES.len()],
-    /// The readers of events by kind, in the order of [`Reader::ALL`].
-    pub event_readers: [Readers; Reader::ALL.len()],
+    /// The number of events by kind, in the order of [`EventKind::NAMES`](crate::EventKind::NAMES).
+    pub events: Vec<u64>,
+    /// The readers of events by kind, in the order of [`Reader::ALL`](super::Reader::ALL).
+    pub event_readers: Vec<Readers>,
     /// The requests of handles that wait for the driver.
     pub queued_requests: usize,
     /// The log lines that wait for the tracing subscriber.
@@ -66,7 +65,7 @@ pub struct Info {
     pub sealing: SealingInfo,
     /// Datagrams and frames refused because of their seals, in the order of
     /// [`SealError::NAMES`](crate::seal::SealError::NAMES).
-    pub refused_seals: [u64; crate::seal::SealError::COUNT],
+    pub refused_seals: Vec<u64>,
     /// TCP links to other nodes that stand.
     pub open_links: usize,
     /// Frames not sent because their link, or all links together, were congested.
@@ -119,8 +118,8 @@ impl Agent {
             members: shared.directory().by_status(),
             uptime: shared.clock.elapsed(),
             last_event: shared.bus.last(),
-            events: shared.bus.told(),
-            event_readers: shared.bus.readers(),
+            events: shared.bus.told().into(),
+            event_readers: shared.bus.readers().into(),
             queued_requests: self.inner.requests.max_capacity() - self.inner.requests.capacity(),
             queued_log_lines: shared.journal.queued(),
             counters: figures.counters,
@@ -133,7 +132,7 @@ impl Agent {
             oversized_datagrams: shared.socket.oversized(),
             socket_errors: shared.socket.errors(),
             sealing: self.inner.keeper.info(),
-            refused_seals: self.inner.keeper.refused(),
+            refused_seals: self.inner.keeper.refused().into(),
             open_links: figures.open_links,
             congested_frames: shared.links.dropped_frames(),
             links_turned_away: shared.links.turned_away(),

@@ -24,6 +24,7 @@ use crate::lease::LeaseName;
 /// Events were dropped before they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("events are no longer kept ({missed}): take a snapshot, and read faster")]
+#[non_exhaustive]
 pub struct Lagged {
     /// The number of events, filtered ones included; 0 if it is unknown, because the number asked for is not of this run.
     pub missed: u64,
@@ -196,7 +197,7 @@ impl Filter {
     pub fn kinds<K: AsRef<str>>(mut self, kinds: impl IntoIterator<Item = K>) -> Result<Self, UnknownKind> {
         let known = |kind: K| {
             let kind = kind.as_ref();
-            let name = EventKind::NAMES.into_iter().find(|name| *name == kind);
+            let name = EventKind::NAMES.iter().copied().find(|name| *name == kind);
             name.ok_or_else(|| UnknownKind { kind: kind.to_owned() })
         };
         self.kinds = Some(sorted(kinds.into_iter().map(known).collect::<Result<_, _>>()?));

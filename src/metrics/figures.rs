@@ -97,7 +97,7 @@ fn detection(families: &mut Families, agent: &Agent, info: &Info) {
 
 /// Encodes events, their readers, and the queues on the way.
 fn events(families: &mut Families, info: &Info) {
-    let told = EventKind::NAMES.into_iter().zip(info.events);
+    let told = EventKind::NAMES.iter().copied().zip(info.events.iter().copied());
     family(families, Kind::Counter, ("events", "Events of this node's view, by kind"), "event", told);
     let readers = || Reader::ALL.into_iter().map(Reader::name).zip(&info.event_readers);
     let open = readers().map(|(reader, readers)| (reader, readers.open as u64));
@@ -267,7 +267,7 @@ fn counters(families: &mut Families, info: &Info) {
     let described = ("heartbeats_sent", "Datagrams sent to observed members, by what they were sent for");
     family(families, Kind::Counter, described, "carrier", heartbeats);
     let dropped = DropReason::ALL.into_iter().map(|reason| (reason.name(), counters.dropped(reason)));
-    let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals));
+    let dropped = dropped.chain(SealError::NAMES.into_iter().zip(info.refused_seals.iter().copied()));
     family(families, Kind::Counter, ("dropped", "Parts of what was received that were not used"), "reason", dropped);
 }
 
@@ -395,8 +395,8 @@ mod tests {
         }
         info.fingerprint = 1_000 << LOST_BITS;
         info.members = std::array::from_fn(|place| 2_001 + place);
-        info.events = std::array::from_fn(|place| 3_001 + place as u64);
-        info.refused_seals = std::array::from_fn(|place| 4_001 + place as u64);
+        info.events = (3_001..).take(EventKind::NAMES.len()).collect();
+        info.refused_seals = (4_001..).take(SealError::COUNT).collect();
         let text = text(&agent, info);
         let mut wrong = Vec::new();
         let mut shows = |name: &str, value: u64| {
@@ -414,7 +414,7 @@ mod tests {
         shows("view_fingerprint", 1_000);
         let families: [(&str, &[&str], u64); 3] = [
             ("members{status=", &Status::NAMES, 2_001),
-            ("events_total{event=", &EventKind::NAMES, 3_001),
+            ("events_total{event=", EventKind::NAMES, 3_001),
             ("dropped_total{reason=", &SealError::NAMES, 4_001),
         ];
         for (family, words, first) in families {

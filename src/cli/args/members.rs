@@ -119,7 +119,7 @@ fn kind(text: &str) -> Result<String, String> {
         "message" => Err("messages are followed by `headcount listen TOPIC…`".to_owned()),
         kind if EventKind::NAMES.contains(&kind) => Ok(kind.to_owned()),
         _ => {
-            let meant = nearest_kind(text, EventKind::NAMES.into_iter());
+            let meant = nearest_kind(text, EventKind::NAMES.iter().copied());
             let meant = meant.map_or_else(String::new, |meant| format!("did you mean {meant}? "));
             Err(format!("{meant}there are {}", EventKind::NAMES.join(", ")))
         }

@@ -98,7 +98,7 @@ impl Draft<'_> {
             if is_known {
                 return Ok(kind.to_owned());
             }
-            let meant = nearest(kind, EventKind::NAMES.into_iter().chain([MESSAGE]));
+            let meant = nearest(kind, EventKind::NAMES.iter().copied().chain([MESSAGE]));
             Err(meant.map_or_else(
                 || "is no kind of event".to_owned(),
                 |meant| format!("is no kind of event: did you mean {meant}?"),

@@ -217,7 +217,7 @@ fn schema_of(form: Form) -> Value {
         Form::Tags => list(json!({ "type": "string", "pattern": "^[^=,][^,]*$" })),
         Form::Statuses => list(json!({ "enum": Status::NAMES })),
         Form::Kinds => {
-            let kinds: Vec<&str> = EventKind::NAMES.into_iter().chain(["message"]).collect();
+            let kinds: Vec<&str> = EventKind::NAMES.iter().copied().chain(["message"]).collect();
             list(json!({ "enum": kinds }))
         }
         Form::Flag => json!({ "type": "boolean" }),
