@@ -144,6 +144,14 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 /// Only [`Agent::start`] needs a tokio runtime. Every other call may be made from any executor, and uses neither its timers nor
 /// its time, which may be paused.
 ///
+/// # Futures that are dropped
+///
+/// - What waits for news (`recv` of events and messages, `changed` of leadership, [`Agent::wait_until_up`], [`Agent::stopped`])
+///   loses nothing: the next call goes on where it was.
+/// - A command (messages, tags, removal, joining, voters, resigning, keys) may have been carried out, or still is: only its
+///   answer is lost.
+/// - [`Agent::leave`], [`Agent::drain`] and [`Agent::undrain`] go on by themselves. [`Agent::while_leader`] drops the work, too.
+///
 /// ```no_run
 /// use headcount::agent::RecvError;
 /// use headcount::{Agent, Config, EventKind};
