@@ -15,6 +15,7 @@
 
 use super::electorate::{Descent, EndedElectorate};
 use super::term::Term;
+use super::view::NumberedView;
 use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
 use crate::limits::MAX_TERMS_BEHIND;
 
@@ -83,6 +84,26 @@ impl<R: Rules> Election<R> {
         if let Some(by) = by {
             self.actions.push_back(Action::Alarm(Alarm::ElectorateEnded { by: by.lineage }));
         }
+    }
+
+    /// Returns true if an agreed view leaves this voter out without its disk knowing: that was put back from a snapshot, say.
+    /// Numbers are compared, not terms: others whose disks were put back may have elected it in any term since, but an agreed
+    /// number has one content for ever.
+    pub fn is_left_out_by(&self, view: &NumberedView) -> bool {
+        let me = self.ballot.identity;
+        let own = self.ballot.accepted.as_ref().filter(|own| own.electorate.contains(me));
+        let is_later =
+            |own: &NumberedView| own.electorate.lineage == view.electorate.lineage && own.number < view.number;
+        !view.electorate.contains(me) && own.is_some_and(is_later)
+    }
+
+    /// Takes an agreed view that leaves this voter out: it ends as one does that was voted out.
+    pub fn leave_electorate(&mut self, context: &Context<'_>, view: &NumberedView) {
+        self.step_down(context, LossReason::Superseded);
+        self.forget_electorate();
+        (self.ballot.accepted, self.agreed) = (Some(view.clone()), Some(view.clone()));
+        self.persist();
+        self.role = self.role_at_rest();
     }
 
     /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. That

@@ -246,6 +246,10 @@ impl Lead {
             return self.schedule(around);
         }
         self.take_news_of_view(around, from, claim.view, &claim.descent, claim.delta.as_ref());
+        if self.is_leading() && claim.leader.is_none() && claim.term >= self.term {
+            // While this node's claim holds, only voters whose disks were put back can have led in that term: that has ended.
+            return self.lead_above(around, &claim);
+        }
         let LeaderClaim { descent, term, sequence, age_ms, .. } = claim;
         let sent = around.now - Duration::from_millis(age_ms) - around.waited;
         let (descent, lease) = (Some(descent), Duration::from_millis(claim.lease_ms));

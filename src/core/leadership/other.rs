@@ -244,6 +244,21 @@ impl Lead {
         self.publish(around.view, LossReason::Superseded);
     }
 
+    /// Ends this node's vote, if an agreed view of its own electorate leaves it out without its knowing. If it led, that was by
+    /// other voters whose disks were put back: those who lead are told of the term.
+    pub(super) fn end_if_left_out(&mut self, around: &mut Surroundings<'_>, view: &NumberedView) {
+        if !self.election.is_left_out_by(view) {
+            return;
+        }
+        let has_led = self.is_leading();
+        self.with_election(around, |election, context| election.leave_electorate(context, view));
+        if has_led {
+            self.term = self.term.max(self.election.term());
+            self.ended = Some(Ended::new(view.electorate.descent(), self.term));
+            self.publish(around.view, LossReason::Superseded);
+        }
+    }
+
     /// Returns true if a leader lives, as far as was heard, of an electorate that stands over the one that this node knows.
     pub(super) fn follows_a_leader(&self, now: Time) -> bool {
         self.followed.as_ref().is_some_and(|followed| now < followed.until)
@@ -267,6 +282,7 @@ impl Lead {
         let (descent, term) = (ended.descent, ended.term);
         let (leader, agreed) = (around.view.slot_of(leader.as_str()), self.agreed.as_ref());
         let is_teller = self.election.ballot().ended.is_some()
+            || self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.lineage == descent.lineage)
             || self.random.random::<f64>() * around.view.live().len() as f64 <= ENDED_TELLERS;
         if let (Some(to), Some(agreed), true) = (leader.filter(|to| *to != View::ME), agreed, is_teller) {
             let (leader, delta, view) = (None, None, agreed.reference());
@@ -285,10 +301,10 @@ impl Lead {
         }
     }
 
-    /// Has this voter's electorate led above the term of a claim of an electorate that it stands over.
+    /// Has this voter's electorate led above the term of a claim of an electorate that it stands over, or of its own.
     pub(super) fn lead_above(&mut self, around: &mut Surroundings<'_>, claim: &LeaderClaim) {
         let is_over = self.election.is_voter()
-            && self.founded().is_some_and(|own| own.stands_over(&claim.descent))
+            && self.founded().is_some_and(|own| !claim.descent.stands_over(&own))
             && self.election.term().generation() == claim.term.generation();
         if is_over {
             self.with_election(around, |election, context| election.lead_above(context, claim.term));

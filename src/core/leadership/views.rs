@@ -160,9 +160,10 @@ impl Lead {
         self.fetch.take_if(|fetch| fetch.agreed_in.is_some_and(|rank| (rank, fetch.view.number) <= key(&view)));
         // The founding view has no members: it is no news.
         if !view.members.is_empty() {
-            self.output(Output::ViewAgreed(view));
+            self.output(Output::ViewAgreed(view.clone()));
         }
         self.make_sure_of(around, descent);
+        self.end_if_left_out(around, &view);
         self.flood(around);
     }
 }

@@ -36,6 +36,11 @@ impl Return {
 /// Returns six nodes whose seeds are n0–n2, which voted until n3–n5 replaced them.
 fn replaced(how: Return) -> Net {
     let mut net = seeds_that_vote(how.profile, how.is_linked, how.seed, 6);
+    replace_all(&mut net);
+    net
+}
+
+fn replace_all(net: &mut Net) {
     for i in 0..3 {
         let (old, new) = (id(&format!("n{i}")), id(&format!("n{}", i + 3)));
         net.command(3, Command::ReplaceVoter { ticket: 1, old, new });
@@ -43,8 +48,7 @@ fn replaced(how: Return) -> Net {
     }
     let replies = &net.nodes[3].replies;
     assert!(replies.iter().all(|reply| matches!(reply, Reply::Electorate(_))) && replies.len() == 3, "{replies:?}");
-    assert!((3..6).contains(&leader(&net).0));
-    net
+    assert!((3..6).contains(&leader(net).0));
 }
 
 fn come_back(how: Return) -> Net {
@@ -162,5 +166,45 @@ fn an_electorate_of_voters_that_started_blank_unseen_ends_when_it_meets_the_one_
         assert!((6..9).all(|node| !tells(&net, node)), "{profile}: it is over");
         net.run(OTHER_ELECTORATE_MEMORY);
         assert!((3..6).all(|node| !tells(&net, node)), "{profile}: it is gone");
+    }
+}
+
+#[test]
+fn replaced_voters_whose_old_disks_were_put_back_end_as_soon_as_they_are_in_contact_and_the_others_lead_above_them() {
+    for (profile, is_unseen, seed) in [Profile::Local, Profile::Default]
+        .into_iter()
+        .flat_map(|profile| (0..6).map(move |seed| (profile, seed % 2 == 1, seed)))
+    {
+        let about = format!("{profile}, seed {seed}, first seen while they lead: {is_unseen}");
+        let how = Return { profile, is_linked: true, have_left: false, gone_for: SECOND, apart: ms(0), seed };
+        let mut net = seeds_that_vote(profile, true, seed, 6);
+        let old_disks = net.disks.clone();
+        replace_all(&mut net);
+        let cut = |net: &mut Net, is_cut: bool| {
+            for (old, other) in (6..9).flat_map(|old| (3..6).map(move |other| (old, other))) {
+                net.cut(old, other, is_cut);
+            }
+        };
+        cut(&mut net, is_unseen);
+        for node in 0..3 {
+            net.kill(node);
+        }
+        net.run(how.gone_for);
+        for node in 0..3 {
+            let name = format!("n{node}");
+            net.disks.insert(name.clone(), old_disks[&name].clone());
+            net.add(&name, node, &[0, 1, 2]);
+        }
+        net.run(SECOND * 40);
+        let old_term = net.nodes[6].core.leadership().term;
+        if is_unseen {
+            assert!(claims(&net).iter().any(|node| *node >= 6), "{about}: they cannot know");
+            cut(&mut net, false);
+            net.run(SECOND * 40);
+        }
+        assert!(claims(&net).iter().all(|node| (3..6).contains(node)), "{about}: {:?}", claims(&net));
+        let (first, term) = leader(&net);
+        assert!((3..6).contains(&first) && (term > old_term || !is_unseen), "{about}: n{first} in term {term}");
+        assert!(net.running().all(|node| node.core.leadership().term == term), "{about}");
     }
 }
