@@ -69,8 +69,8 @@
 //!
 //! An agent runs on a thread and a tokio runtime of its own: a task of yours that blocks its thread, and a tracing
 //! subscriber that blocks or panics, do not make the node look dead. It is started inside a tokio runtime, and ends with
-//! that one. The last handle that is dropped stops it without a goodbye, which looks like a crash to its peers:
-//! [`Agent::leave`] is the goodbye.
+//! that one. When the last handle is dropped it stops without a goodbye, which looks like a crash to its peers:
+//! [`Agent::leave`] says goodbye first.
 //!
 //! What an agent logs has the target `headcount::membership` (members, and the network between them),
 //! `headcount::leadership` (leaders and voters), or `headcount`: filters such as `headcount::membership=warn` or

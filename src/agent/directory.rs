@@ -203,6 +203,7 @@ impl Directory {
         let here = entries.iter().filter(|entry| !matches!(entry.record.status, Status::Left(_)));
         let seen = |entry: &Arc<Entry>| Seen {
             id: entry.record.id.clone(),
+            address: entry.record.address,
             status: entry.record.status,
             method: entry.method,
             is_draining: entry.record.is_draining(),

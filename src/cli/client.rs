@@ -123,8 +123,8 @@ mod tests {
             told(&serde_json::from_str(&json).expect("a problem")).to_string()
         };
         let leader = r#","leader":{"id":"b","address":"10.0.0.2:7117","api_address":null}"#;
-        let expected = "no: ask b by --http, with the HTTP address of its agent (its gossip is at 10.0.0.2:7117)";
+        let expected = "no; ask b by --http, with the HTTP address of its agent (its gossip is at 10.0.0.2:7117)";
         assert_eq!(told(leader), expected);
-        assert_eq!(told(""), "no: `headcount leader` says who leads, or why nobody does");
+        assert_eq!(told(""), "no; `headcount leader` says who leads, or why nobody does");
     }
 }

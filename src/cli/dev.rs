@@ -159,9 +159,13 @@ fn greet(cluster: &[Node], out: &mut impl Write) -> Result<(), Failure> {
     let first_flag =
         if first.http.port() == DEFAULT_HTTP_PORT { String::new() } else { format!(" --http {}", first.http) };
     let (last_http, gossip) = (last.http, first.agent.gossip_address());
+    // By a path alone: the program is not installed.
+    let is_by_path = std::env::args_os().next().is_some_and(|name| Path::new(&name).components().count() > 1);
+    let program = std::env::current_exe().ok().filter(|_| is_by_path);
+    let alias = program.map(|path| format!("\n  alias headcount='{}'", path.display())).unwrap_or_default();
     writeln!(
         out,
-        "\nTry, in another terminal:
+        "\nTry, in another terminal:{alias}
   headcount members{first_flag}
   headcount leader{first_flag}
   headcount watch{first_flag} --format json

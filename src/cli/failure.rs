@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
             Self::Told { what, hint: None, .. } => f.write_str(what),
-            Self::Told { what, hint: Some(hint), .. } => write!(f, "{what}: {hint}"),
+            Self::Told { what, hint: Some(hint), .. } => write!(f, "{what}; {hint}"),
         }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_failure_is_one_line_with_its_hint() {
         let failure = Failure::failed("it broke").hint("mend it");
-        assert_eq!(failure.to_string(), "it broke: mend it");
+        assert_eq!(failure.to_string(), "it broke; mend it");
         assert_eq!(failure.exit().code(), 1);
     }
 }

@@ -134,6 +134,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Health(args) => shell::health(&args, out),
         Command::Completions(args) => shell::completions(&args, out),
         Command::Man(args) => shell::man(&args, out),
+        Command::Version(args) => shell::version(&args, out),
         Command::Top(args) => top::run(&args),
         Command::Tune(args) => tune::run(&args, out),
     }

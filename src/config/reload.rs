@@ -33,7 +33,9 @@ impl fmt::Display for SettingChange {
 impl Loaded {
     /// Returns the differences to a newer configuration, in the order of the table of keys; empty if there are none.
     pub fn changes(&self, newer: &Loaded) -> Vec<SettingChange> {
-        let differs = keys().filter(|key| key.differs(&self.agent, &newer.agent));
+        let is_in_use =
+            |key: &super::Key| [self, newer].iter().any(|one| key.is_in_use(one.agent.config.leadership.mode));
+        let differs = keys().filter(|key| is_in_use(key) && key.differs(&self.agent, &newer.agent));
         let change = |key: &'static super::Key| SettingChange {
             key: key.name(),
             old: self.shown(key),
@@ -78,6 +80,23 @@ mod tests {
         let back = new.changes(&old);
         assert_eq!((back[1].old.as_str(), back[1].new.as_str()), ("zone=eu-2", "zone=eu-1"));
         assert_eq!((back[1].live_part, back[0].live_part), (Some(LivePart::Tags), None));
+    }
+
+    #[test]
+    fn a_key_is_told_that_counts_in_the_mode_of_leadership() {
+        let in_mode = |mode: &'static [(&'static str, &'static str)], more: &[(&'static str, &'static str)]| {
+            loaded(&[mode, more].concat())
+        };
+        let told = |mode: &'static [(&'static str, &'static str)]| {
+            let changes = in_mode(mode, &[]).changes(&in_mode(mode, &[("profile", "lan")]));
+            let keys = changes.iter().map(|change| change.key).filter(|key| key.starts_with("leadership."));
+            keys.map(|key| key.rsplit_once('.').expect("a section").0).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!(told(&[]).is_empty());
+        let quorum = &[("leadership.mode", "quorum"), ("data_dir", "data")];
+        assert!(told(quorum).iter().eq(["leadership"].iter()), "{:?}", told(quorum));
+        let changes = in_mode(&[], &[]).changes(&in_mode(quorum, &[]));
+        assert!(changes.iter().any(|change| change.key == "leadership.mode"), "{changes:?}");
     }
 
     #[test]

@@ -114,6 +114,18 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_of_sealing_is_the_one_that_counts() {
+        let line = |loaded: &Loaded| {
+            loaded.table().lines().find(|line| line.starts_with("seal.mode")).expect("a line").to_owned()
+        };
+        assert!(line(&loaded()).contains(" off "), "{}", line(&loaded()));
+        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let sealed = Loader::new().host_name("h").environment([("HEADCOUNT_SEAL__KEYS".to_owned(), key.to_owned())]);
+        let sealed = sealed.load().expect("a key");
+        assert!(line(&sealed).contains(" require "), "{}", line(&sealed));
+    }
+
+    #[test]
     fn lines_fit_a_narrow_terminal_beside_one_long_value() {
         let seed = format!("{}.{}.localhost:7117", "x".repeat(40), "y".repeat(28));
         let loaded = Loader::new().host_name("h").flag("seeds", "--seed", &seed).load().expect("a good configuration");

@@ -5,7 +5,7 @@
 
 import { $, el, fill, show, write } from "./dom.js";
 import { Refused, command } from "./api.js";
-import { plain } from "./format.js";
+import { count, plain } from "./format.js";
 import * as store from "./store.js";
 
 let mayCommand = false;
@@ -42,7 +42,7 @@ const enc = encodeURIComponent;
 function leave() {
   const leads = store.facts.leader?.leader === store.me();
   return {
-    id: "leave", title: `Have ${store.me()} leave`, does: "It says goodbye to everybody, then its process ends.", label: "Leave", isGrave: true,
+    id: "leave", title: `Tell ${store.me()} to leave`, does: "It says goodbye to everybody, then its process ends.", label: "Leave", isGrave: true,
     effects: ["It tells all members, who report node_left (graceful) at once: no alarm is raised.", "Its agent process ends, and this page loses its agent.",
       ...(leads ? ["It leads now: leadership is handed over first."] : []), "It comes back when its process is started again."],
     run: () => command("POST", "v1/leave"), done: () => `${store.me()} is leaving.`,
@@ -74,9 +74,9 @@ const addresses = (text) => text.split(/[\s,]+/).filter(Boolean);
 function resign() {
   const leader = store.facts.leader?.leader;
   return {
-    id: "resign", title: `Have ${leader} give leadership up`, does: "Another voter leads instead; it stays a member.", label: "Resign",
+    id: "resign", title: `Tell ${leader} to resign`, does: "Another voter leads instead; it stays a member.", label: "Resign",
     effects: [`${leader} finishes or stops its led work, then no longer leads.`, "Another voter is elected, with a higher term; that may take a moment.", `${leader} stays a member and a voter.`],
-    run: () => command("POST", "v1/leader/resign", { to: null }), done: (answer) => (answer?.leader ? `${answer.leader} leads, term ${answer.term}.` : "It has resigned; nobody leads yet."),
+    run: () => command("POST", "v1/leader/resign", { to: null }), done: (answer) => (answer?.leader ? `${answer.leader} leads, term ${count(answer.term)}.` : "It has resigned; nobody leads yet."),
   };
 }
 
@@ -105,6 +105,7 @@ function choices() {
 }
 
 function openChoices() {
+  write($("actions-whose"), `Drain and leave act on ${store.me()} alone, whose agent this page is from: another node has them on the page of its own agent.`);
   fill($("choices"), ...choices().map((action) => el("button", { type: "button", class: "choice", id: `do-${action.id}`, onclick: () => {
     $("actions").close();
     confirm(action);
@@ -124,7 +125,8 @@ export function forMember(member) {
       offered.push(leave());
     } else if (member.status !== "left") offered.push(remove(member));
     if (isLeader) offered.push(resign());
-    return offered.map((action) => el("button", { type: "button", class: action.isGrave ? "button grave" : "button", id: `detail-${action.id}`, onclick: () => confirm(action) }, `${action.label}…`));
+    const made = offered.map((action) => el("button", { type: "button", class: action.isGrave ? "button grave" : "button", id: `detail-${action.id}`, onclick: () => confirm(action) }, `${action.label}…`));
+    return member.is_me || member.status !== "up" ? made : [...made, el("p", {}, "It drains and leaves from the page of its own agent.")];
   };
   return { key, buttons };
 }

@@ -92,7 +92,7 @@ function bound(seconds) {
 
 function perSecond(name, unit = (amount) => count(Math.round(amount * 10) / 10)) {
   const now = rate(name);
-  return now === null ? NONE : `${unit(now)}/s`;
+  return now === null ? "" : `${unit(now)}/s`;
 }
 
 function timing() {
@@ -123,8 +123,8 @@ function suspicions() {
 
 function traffic() {
   return [
-    { label: "Packets in", value: perSecond("packets_received_total"), note: perSecond("received_bytes_total", bytes) },
-    { label: "Packets out", value: perSecond("packets_sent_total"), note: perSecond("sent_bytes_total", bytes) },
+    { label: "Packets in", value: perSecond("packets_received_total") || NONE, note: perSecond("received_bytes_total", bytes) },
+    { label: "Packets out", value: perSecond("packets_sent_total") || NONE, note: perSecond("sent_bytes_total", bytes) },
     gauge("links", "TCP links"),
     gauge("links_degraded", "Members only others hear", "links_degraded"),
     counter("syncs", "Repairs of views"),

@@ -90,7 +90,8 @@ function render() {
   renderWindow();
   const all = store.members.size - (statuses.includes("left") ? 0 : store.counts().left);
   const filtered = shown.length !== all;
-  write($("members-shown"), filtered ? `${count(shown.length)} of ${count(all)} shown` : some(all, "member"));
+  const end = store.sharedEnd() ? `, names without ${store.sharedEnd()}` : "";
+  write($("members-shown"), (filtered ? `${count(shown.length)} of ${count(all)} shown` : some(all, "member")) + end);
   show($("members-empty"), shown.length === 0 && store.facts.info !== null);
   write($("members-empty"), store.members.size ? "No member fits this search and filter." : "No members yet.");
 }
@@ -170,15 +171,15 @@ function pad(side, pixels) {
 
 function makeRow(id) {
   const row = {
-    icon: shape("unknown"), name: el("button", { type: "button", class: "name", tabindex: "-1", title: id }, id), badges: el("span", { class: "badges" }),
+    icon: shape("unknown"), name: el("button", { type: "button", class: "name", tabindex: "-1", title: id }), badges: el("span", { class: "badges" }),
     address: el("span", { class: "under" }), status: el("span", { class: "word" }), why: el("span", { class: "under" }),
-    since: el("span", {}), heard: el("span", {}), rtt: el("span", {}), inc: el("span", { class: "under" }), tags: el("span", { class: "tags" }), shownTags: null, badge: "",
+    since: el("span", {}), heard: el("span", {}), rtt: el("span", {}), tags: el("span", { class: "tags" }), shownTags: null, badge: "",
   };
   const cell = (name, label, ...children) => el("div", { role: "cell", class: `c-${name}`, "data-label": label }, ...children);
   row.node = el("div", { role: "row", class: "row" },
     cell("name", null, el("span", { class: "name-line" }, row.name, row.badges), row.address),
     cell("status", null, el("span", { class: "status-line" }, row.icon, row.status), row.why),
-    cell("since", "since", row.since, row.inc), cell("heard", "heard", row.heard), cell("rtt", "round trip", row.rtt),
+    cell("since", "since", row.since), cell("heard", "heard", row.heard), cell("rtt", "round trip", row.rtt),
     cell("tags", null, row.tags));
   row.node.dataset.id = id;
   return row;
@@ -189,6 +190,7 @@ function update(row, member, at) {
   mark(row.node, "aria-rowindex", at + 2);
   mark(row.node, "data-status", status);
   reshape(row.icon, status);
+  write(row.name, store.shorten(member.id));
   write(row.status, status);
   write(row.why, plain(member.method ?? member.reason ?? ""));
   write(row.address, member.address);
@@ -199,12 +201,11 @@ function update(row, member, at) {
   }
   write(row.heard, heard(member));
   write(row.rtt, member.is_me ? NONE : span(member.rtt_ms));
-  write(row.inc, String(member.incarnation));
-  // Where there is room for one only, it is the leader's.
-  const badge = [store.facts.leader?.leader === member.id ? "leader" : "", member.is_me ? "asked" : ""].filter(Boolean).join(" ");
+  const badge = [store.facts.leader?.leader === member.id ? "leader" : "", member.is_me ? "me" : ""].filter(Boolean).join(" ");
   if (row.badge !== badge) {
     row.badge = badge;
-    fill(row.badges, ...badge.split(" ").filter(Boolean).map((word) => el("span", { class: `badge badge-${word}` }, word === "asked" ? "this view" : word)));
+    const titles = { me: "the agent that this page is from" };
+    fill(row.badges, ...badge.split(" ").filter(Boolean).map((word) => el("span", { class: `badge badge-${word}`, title: titles[word] }, word)));
   }
   if (row.shownTags !== member.tags) {
     row.shownTags = member.tags;

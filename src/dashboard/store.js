@@ -40,6 +40,19 @@ function derive(key, make) {
 /** Returns the name of the agent asked; empty, if it is not known yet. */
 export const me = () => facts.info?.node ?? "";
 
+/** Returns the end that all names share, whole labels from a dot on (".example.internal"); empty, if there is none. */
+export const sharedEnd = () => derive("end", () => {
+  let end = null;
+  for (const id of members.keys()) {
+    end ??= id;
+    while (end && (!id.endsWith(end) || id === end)) end = end.replace(/^.[^.]*/, "");
+  }
+  return members.size > 1 && /[a-z]/i.test(end) ? end : "";
+});
+
+/** Leaves the shared end of names out of a text; not for commands. */
+export const shorten = (text) => (sharedEnd() ? text.replaceAll(sharedEnd(), "") : text);
+
 /** Returns the status that is shown: `draining` members are Up, and said so. */
 export const shownStatus = (member) => (member.status === "up" && member.draining ? "draining" : member.status);
 
@@ -125,7 +138,7 @@ export const counts = () => derive("counts", () => {
   for (const member of members.values()) {
     // A newer agent may know a status that this page does not.
     counted[member.status] = (counted[member.status] ?? 0) + 1;
-    if (member.draining) counted.draining += 1;
+    if (shownStatus(member) === "draining") counted.draining += 1;
   }
   return counted;
 });
@@ -167,7 +180,7 @@ function textOf(member) {
 export const select = (words, statuses, order) => derive(`select ${order} ${statuses} ${words}`, () => {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return inOrder(order).filter((member) =>
-    (statuses.length ? statuses.includes(member.status) || (member.draining && statuses.includes("draining")) : member.status !== "left")
+    (statuses.length ? statuses.includes(member.status) || statuses.includes(shownStatus(member)) : member.status !== "left")
     && wanted.every((word) => textOf(member).includes(word)));
 });
 

@@ -44,7 +44,7 @@ function readAddress() {
 
 function follow(event) {
   const who = event.target.closest("button.who");
-  if (who && store.members.has(who.textContent)) openDetail(who.textContent);
+  if (who && store.members.has(who.title)) openDetail(who.title);
 }
 
 function render() {
@@ -54,8 +54,9 @@ function render() {
     if (passes(event, kind, cause)) wanted.push(event);
     if (wanted.length === SHOWN_EVENTS) break;
   }
-  if (filter !== `${kind}/${cause}`) {
-    filter = `${kind}/${cause}`;
+  const wish = `${kind}/${cause}/${store.sharedEnd()}`;
+  if (filter !== wish) {
+    filter = wish;
     items = new Map();
     list.replaceChildren();
   }
@@ -92,8 +93,8 @@ export function makeItem(event) {
   const { shape: name, who, what } = tell(event);
   const cause = causeOf(event);
   const words = el("p", { class: "event-words" });
-  if (who) words.append(el("button", { type: "button", class: "who" }, who), " ");
-  words.append(what);
+  if (who) words.append(el("button", { type: "button", class: "who", title: who }, store.shorten(who)), " ");
+  words.append(store.shorten(what));
   const at = new Date(event.when);
   return el("li", { class: "event", "data-event": event.event, "data-node": event.node ?? null  },
     el("time", { class: "event-time", datetime: event.at, title: moment(at) }, time(at)),

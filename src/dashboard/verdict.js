@@ -65,7 +65,7 @@ function judge() {
   const level = [LEVELS[verdict.state] ?? "unknown", own].sort((a, b) => SEVERITY.indexOf(b) - SEVERITY.indexOf(a))[0];
   const why = reasons.length ? `${reasons.join("; ")}.` : "Every expected member is up.";
   const hint = verdict.reasons.find((reason) => reason.state !== "well")?.hint ?? "";
-  return { level, text: line, hint, why: store.members.has(why.split(/[ ,]/)[0]) ? why : why[0].toUpperCase() + why.slice(1) };
+  return { level, text: line, hint, why: store.shorten(store.members.has(why.split(/[ ,]/)[0]) ? why : why[0].toUpperCase() + why.slice(1)) };
 }
 
 const SEVERITY = ["up", "unknown", "suspect", "down"];
@@ -124,7 +124,7 @@ function renderPartition() {
   if (!cut) return;
   const last = store.events.find((event) => event.event.startsWith("partition_"));
   const since = last?.event === "partition_suspected" ? ` Said at ${time(new Date(last.when))}.` : "";
-  const sides = cut.text.slice(cut.text.indexOf(": ") + 2);
+  const sides = store.shorten(cut.text.slice(cut.text.indexOf(": ") + 2));
   write($("partition-text"), `${sides[0].toUpperCase()}${sides.slice(1)}.${since} They may be alive on the other side, with a view of their own.`);
 }
 
@@ -133,7 +133,7 @@ function leaderFact() {
   if (!leader) return { level: "unknown", value: "unknown", note: "" };
   if (leader.state === "disabled") return { value: "none", note: "leadership is off in this cluster" };
   const term = `term ${count(leader.term)}`;
-  if (leader.state === "led") return { value: leader.leader ?? "unknown", note: `${term}, ${leader.mode === "lease" ? "by a lease in the database" : "elected by the voters"}` };
+  if (leader.state === "led") return { value: store.shorten(leader.leader ?? "unknown"), note: `${term}, ${leader.mode === "lease" ? "by a lease in the database" : "elected by the voters"}` };
   if (store.facts.info?.status === "joining") return { level: "suspect", value: "unknown", note: "this node joins, and learns who leads once it is let in" };
   const why = reasonOf(...LEADERLESS);
   if (!why) return { level: "suspect", value: "nobody", note: term };
@@ -144,7 +144,7 @@ function leaderFact() {
 function toleranceFact() {
   const { voters, leader } = store.facts;
   if (leader?.mode === "lease") return { value: "the database's", note: "leadership lasts as long as the database answers" };
-  if (leader?.state === "disabled") return { value: "all but one", note: "no voters: members need no quorum" };
+  if (leader?.state === "disabled") return { value: "any number", note: "no leader is elected, so no majority is needed" };
   if (!voters || !voters.majority) return { level: "unknown", value: "unknown", note: leader ? "the voters have not met yet" : "" };
   const here = voters.voters.filter((voter) => voter.status === "up" && voter.votes !== false).length;
   const up = `${here} of ${some(voters.voters.length, "voter")} up`;
@@ -154,8 +154,9 @@ function toleranceFact() {
   const last = reasonOf("no_voter_to_spare");
   if (last) return { level: LEVELS[last.state], value: "none", note };
   const known = voters.failure_tolerance ?? null;
-  if (known === null) return { value: up, note: "the leader knows who of them votes: see its dashboard" };
-  return { level: known ? "up" : "plain", value: known ? some(known, "voter") : "none", note: `${note}; as the leader knows it` };
+  const spare = known ?? Math.max(0, here - voters.majority);
+  const level = known ? "up" : "plain";
+  return { level, value: spare ? some(spare, "voter") : "none", note: `${note}${known === null ? ", if all of these vote: the leader knows" : ""}` };
 }
 
 /** Says whether peers share this view. */
@@ -165,8 +166,10 @@ function agreementFact() {
   const differ = reasonOf("views_differ");
   if (differ?.state === "unsettled") return { value: "settling", note: differ.text };
   if (differ) return { level: "suspect", value: "views differ", note: differ.text };
-  const own = store.facts.info.agreement?.fingerprints?.[0];
-  return { level: "up", value: own?.count === 1 ? "nobody to compare with" : "all share it", note: own ? `${some(own.count, "member")} with fingerprint ${own.fingerprint.slice(0, 8)}` : "" };
+  const { fingerprints: [own] = [], unheard = 0 } = store.facts.info.agreement ?? {};
+  const value = own?.count === 1 ? "nobody to compare with" : unheard ? "all that say it share it" : "all share it";
+  const silent = unheard ? `; ${count(unheard)} not heard` : "";
+  return { level: unheard ? "plain" : "up", value, note: own ? `${some(own.count, "member")} with fingerprint ${own.fingerprint.slice(0, 8)}${silent}` : "" };
 }
 
 function viewFact() {
@@ -178,5 +181,5 @@ function viewFact() {
   const fresh = link.isLive && store.facts.isPolled ? "asked every 2 s" : link.isLive ? (quiet < 5_000 ? "live" : `${age(quiet)} old`) : `${age(quiet)} old`;
   const ill = reasonOf("joining", "unreachable", "task_died", "stopped");
   const level = !link.isLive ? "unknown" : ill ? LEVELS[ill.state] : "plain";
-  return { level, value: info.node, note: `${fresh}; ${status}, running for ${age(info.uptime_ms + (Date.now() - (store.facts.infoAt ?? Date.now())))}` };
+  return { level, value: store.shorten(info.node), note: `${fresh}; ${status}, running for ${age(info.uptime_ms + (Date.now() - (store.facts.infoAt ?? Date.now())))}` };
 }

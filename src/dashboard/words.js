@@ -1,6 +1,6 @@
 // What an event says, in words: who, what happened, why, and the shape that stands beside it.
 
-import { names, plain } from "./format.js";
+import { count, names, plain } from "./format.js";
 
 /** The kinds of events in groups, as the filter offers them: value, label, kinds. */
 export const GROUPS = [
@@ -50,7 +50,7 @@ export function passes(event, kind, cause) {
 /** Returns what an event says: `shape`, `who` (may be empty), `what`. */
 export function tell(event) {
   const who = event.node ?? "";
-  const term = event.term === undefined ? "" : `, term ${event.term}`;
+  const term = event.term === undefined ? "" : `, term ${count(event.term)}`;
   switch (event.event) {
     case "node_joining": return { shape: "joining", who, what: "asks to join" };
     case "node_joined": return { shape: "up", who, what: "is up" };
@@ -68,7 +68,7 @@ export function tell(event) {
     case "quorum_lost": return { shape: "down", who: "", what: "No quorum: nobody can be elected" };
     case "quorum_regained": return { shape: "up", who: "", what: "Quorum regained" };
     case "electorate_ended": return { shape: "down", who: "", what: "This node's electorate ended for another one: it votes no more" };
-    case "view_agreed": return { shape: "view", who: "", what: `View ${event.number} agreed${term}` };
+    case "view_agreed": return { shape: "view", who: "", what: `View ${event.number} agreed` };
     default: return { shape: "unknown", who, what: plain(event.event) };
   }
 }

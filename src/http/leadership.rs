@@ -15,9 +15,9 @@ use super::problem::Refusal;
 use super::query::{NoQuery, Pairs};
 use super::table::{ConnectionState, Kind};
 use crate::agent::{Agent, AgentError, Lease, LeaseNodesError, Permit};
-use crate::core::NodeId;
-use crate::core::election::Electorate;
+use crate::core::election::{ChangeError, Electorate};
 use crate::core::limits::MAX_VOTERS;
+use crate::core::{CommandError, NodeId};
 use crate::json::{self, EventId};
 use crate::lease::LeaseName;
 
@@ -207,7 +207,15 @@ pub(super) async fn recover(
         old.unheard().map_or(Ok(()), |unheard| Err(Refusal::not_heard(&unheard)))?;
     }
     let electorate = if anew { app.agent.found_anew(voters).await } else { app.agent.recover(voters).await };
-    let electorate = electorate.map_err(|error| refused(&app, None, error))?;
+    let electorate = electorate.map_err(|error| {
+        let is_no_voter = matches!(error, AgentError::Refused(CommandError::Electorate(ChangeError::NoVoter)));
+        let left = is_no_voter.then(|| listed(&app.agent, app.agent.electorate().as_deref()).left());
+        let refusal = refused(&app, None, error);
+        match left.filter(|left| !left.is_empty()) {
+            Some(left) => refusal.hint(format!("voters that are left: {}", left.join(", "))),
+            None => refusal,
+        }
+    })?;
     Ok(Json(listed(&app.agent, Some(&electorate))))
 }
 

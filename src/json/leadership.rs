@@ -199,6 +199,13 @@ pub struct Voter {
     pub lost_disk: bool,
 }
 
+#[cfg(feature = "agent")]
+impl Voter {
+    fn is_heard(&self) -> bool {
+        matches!(self.status.as_deref(), Some("up" | "suspect"))
+    }
+}
+
 impl Voters {
     /// Returns an electorate; `status` looks up the status of a member.
     pub fn new(
@@ -235,10 +242,16 @@ impl Voters {
         if self.voters.is_empty() {
             return Some("all (their names are not known)".to_owned());
         }
-        let is_heard = |voter: &&Voter| matches!(voter.status.as_deref(), Some("up" | "suspect"));
         let unheard: Vec<_> =
-            self.voters.iter().filter(|voter| !is_heard(voter)).map(|voter| voter.id.as_str()).collect();
+            self.voters.iter().filter(|voter| !voter.is_heard()).map(|voter| voter.id.as_str()).collect();
         (!unheard.is_empty()).then(|| unheard.join(", "))
+    }
+
+    /// Returns the voters that are heard here, and have not lost their data as far as is known.
+    #[cfg(feature = "agent")]
+    pub(crate) fn left(&self) -> Vec<String> {
+        let is_left = |voter: &&Voter| voter.is_heard() && voter.votes != Some(false);
+        self.voters.iter().filter(is_left).map(|voter| voter.id.clone()).collect()
     }
 
     /// Adds the lineage of an electorate whose voters are not known.

@@ -119,6 +119,7 @@ fn dev_runs_a_cluster_on_whatever_ports_are_free() {
     let line = dev.line();
     let http = line.split_whitespace().last().expect("an address").to_owned();
     assert!(dev.line().starts_with("n2"));
+    assert_eq!(dev.until("alias"), format!("  alias headcount='{}'", env!("CARGO_BIN_EXE_headcount")));
     dev.until("headcount members");
     assert!(dev.until("dashboard").ends_with(&format!("http://{http}/.")));
     assert_eq!(run(&["wait", "--members", "2", "--http", &http]).0, 0);

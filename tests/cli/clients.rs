@@ -249,6 +249,10 @@ fn health_is_an_exit_code_and_doctor_fails_for_what_is_wrong() {
     assert_eq!(run(&["wait", "1", "--http", &a.http]).0, 0);
     assert_eq!(run(&["health", "--http", &a.http]), (0, "ok\n".to_owned(), String::new()));
     assert_eq!(run(&["health", "--ready", "--http", &a.http]).0, 0);
+    let (code, told, _) = run(&["health", "--http", &a.http, "--format", "json"]);
+    assert_eq!((code, told.as_str()), (0, "{\"ok\":true,\"reason\":\"ok\"}\n"));
+    let (code, told, _) = run(&["version", "--format", "json"]);
+    assert!(code == 0 && told.starts_with("{\"protocol\":{\"max\":1,\"min\":1},\"version\":\"0."), "{told}");
     let joining = fake(|_, _| Answer::Reply(503, "joining".to_owned()));
     let (code, output, errors) = run(&["health", "--ready", "--http", &joining]);
     assert!(code == 1 && output.is_empty() && errors.contains("not ready: joining"), "{errors}");

@@ -90,7 +90,7 @@ fn the_example_shows_the_defaults() {
             compared += 1;
         }
     }
-    assert_eq!(compared, keys().count() - 15);
+    assert_eq!(compared, keys().count() - 14);
 }
 
 /// Returns the addresses that a line has a node bind to, as it is said in a file, a variable, a flag, or in code.

@@ -45,6 +45,14 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
     assert!(check_file(&Written::new("timing.suspect_timeout = \"15s\"\ntiming.down_timeout = \"20s\"").path).is_ok());
 }
 
+#[test]
+fn beside_an_unknown_profile_all_is_judged_that_does_not_follow_from_it() {
+    let file = Written::new("nmae = \"d\"\nprofile = \"LAN\"\nmtu = 9000\n[timing]\nsuspect_timeout = \"9m\"\n");
+    let told: Vec<_> = refused(&file.loader()).iter().map(ToString::to_string).collect();
+    // The profile that was meant may have a down_timeout of ten minutes.
+    assert!(told.len() == 3 && told[2].contains("mtu = 9000 is out of range"), "{told:#?}");
+}
+
 fn elsewhere_with_bind(file: &Written) -> Loader {
     let elsewhere = file.loader().flag("seeds", "--seed", "10.0.0.1:7117").flag("bind", "--bind", "0.0.0.0:7117");
     elsewhere.flag("seal.mode", "--insecure", "off").flag("cluster", "--cluster", "mine")

@@ -22,8 +22,9 @@ fn the_page_loads_under_its_policy_and_tells_verdict_members_leader_and_term() {
     page.until_members(&["a up", "b up", "c up"]);
     page.until_text("#leader-value", &leader);
     page.until_text("#leader-note", &format!("term {term}"));
+    page.until_text("#tolerance-value", "1 voter");
     // Who leads knows which voters vote; elsewhere that is not claimed.
-    page.until_text("#tolerance-value", if leader == THREE[0] { "1 voter" } else { "3 of 3 voters up" });
+    page.until_text("#tolerance-note", if leader == THREE[0] { "2 needed" } else { "if all of these vote" });
     page.until_text("#agreement-value", "all share it");
     page.until_text("#verdict-why", "Every expected member is up.");
     assert_eq!(page.value("document.title"), "3 of 3 up · headcount");
@@ -38,6 +39,28 @@ fn the_page_loads_under_its_policy_and_tells_verdict_members_leader_and_term() {
 
     let foreign = "performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith(origin))";
     assert_eq!(page.value(foreign), serde_json::json!([]));
+    page.assert_quiet();
+}
+
+#[test]
+fn names_are_shown_without_the_end_that_all_of_them_share() {
+    let Some(browser) = Browser::start() else { return };
+    let first = Agent::start("a.rack-1.example.internal", &[], &[]);
+    let second = Agent::start("b.rack-2.example.internal", &[&first.gossip], &[]);
+    first.wait_for_up(&[&first.name, &second.name]);
+    let page = Page::open(browser, &first.http, "");
+    page.until_members(&["a.rack-1.example.internal up", "b.rack-2.example.internal up"]);
+    page.until_text("#members-shown", "names without .example.internal");
+    assert_eq!(page.list("#member-rows .name", "node.textContent"), ["a.rack-1", "b.rack-2"]);
+    assert_eq!(page.list("#member-rows .name", "node.title"), [&*first.name, &second.name]);
+    page.click("#events .who");
+    page.until_shown("#detail", true);
+    assert!(page.is("document.getElementById('detail-title').textContent.endsWith('.example.internal')"));
+    page.click("#detail-close");
+
+    let third = Agent::start("c", &[&first.gossip], &[]);
+    page.until_text("#members-shown", "3 members");
+    assert_eq!(page.list("#member-rows .name", "node.textContent"), [&*first.name, &second.name, &third.name]);
     page.assert_quiet();
 }
 

@@ -180,6 +180,10 @@ fn once_most_voters_lost_their_data_everybody_says_so_with_what_to_do_and_that_i
         let (status, told) = agent.client(&["doctor"]);
         let advice = "`headcount recover --voters a,b,c` at a";
         assert!(status.code() == Some(1) && told.contains(advice) && !told.contains("voters remove"), "{told}");
+        if agent.name != "a" {
+            let refused = agent.post("/v1/recover", &json!({"voters": ["a", "b", "c"]}));
+            assert!(refused.contains("\"voters that are left: a\""), "{refused}");
+        }
     }
     let (status, said) = cluster.agents[0].client(&["recover", "--voters", "a,b,c", "--yes"]);
     assert!(status.success(), "{said}");

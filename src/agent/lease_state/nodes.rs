@@ -46,7 +46,7 @@ pub struct LeaseNode {
 #[non_exhaustive]
 pub enum LeaseNodesError {
     /// No database is configured, so there is no table of nodes.
-    #[error("leadership does not come from a database here: leadership.mode is not \"lease\"")]
+    #[error("leaders do not come by leases in a database here")]
     NotLeaseMode,
     /// The database did not answer.
     #[error(transparent)]

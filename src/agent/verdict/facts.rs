@@ -71,6 +71,7 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) id: NodeId,
+    pub(crate) address: SocketAddr,
     pub(crate) status: Status,
     pub(crate) method: Option<DetectionMethod>,
     pub(crate) is_draining: bool,

@@ -1,8 +1,8 @@
 //! Judges what became of the packets of the last minute.
 
-use super::facts::Facts;
+use super::facts::{Facts, Seen};
 use super::recent::Tally;
-use super::{Reason, State, names};
+use super::{Reason, State, verb};
 use crate::core::{DropReason, Status};
 use crate::seal::SealError;
 
@@ -76,19 +76,21 @@ pub(super) fn judge(facts: &Facts, reasons: &mut Vec<Reason>) {
         let those = dropped.iter().filter(|(reason, _)| of(reason));
         those.max_by_key(|(_, count)| *count).copied()
     };
-    let down = facts.named(|member| member.status == Status::Down);
-    let is_missed = !down.is_empty() || facts.status == Status::Joining;
+    let is_missed = facts.status == Status::Joining || facts.members.iter().any(|member| member.status == Status::Down);
     let least = if is_missed { 1 } else { SHUT_OUT_COUNT };
     if let Some((reason, count)) = most(&|reason| SHUT_OUT.contains(&reason)).filter(|(_, count)| *count >= least) {
-        let who = if !down.is_empty() && [UNKNOWN_KEY, NO_KEYS].contains(&reason) {
-            format!("one of those that are down may live, and have other keys ({})", names(&down))
-        } else {
+        let from = facts.refused_from.iter().find(|(of, _)| *of == reason).map(|(_, from)| *from);
+        // A member may send from another port after a restart, and from another address hardly.
+        let is_sender = |member: &Seen| from.is_some_and(|from| member.address.ip() == from.ip());
+        let shut_out = facts.named(|member| member.status == Status::Down && is_sender(member));
+        let who = if shut_out.is_empty() {
             "somebody is shut out".to_owned()
+        } else {
+            format!("{} there, and may live with another key", verb(&shut_out, "is down", "are down"))
         };
-        let from = facts.refused_from.iter().find(|(of, _)| *of == reason);
-        let from = from.map(|(_, from)| format!(", the last one from {from}")).unwrap_or_default();
+        let from = from.map(|from| format!(", the last one from {from}")).unwrap_or_default();
         let text = format!("{count} packets of the last minute were refused for the reason {reason}{from}: {who}");
-        return reasons.push(Reason::new("shut_out", State::Degraded, text).of(&down).hint(advice_on(reason)));
+        return reasons.push(Reason::new("shut_out", State::Degraded, text).of(&shut_out).hint(advice_on(reason)));
     }
     let total: u64 = dropped.iter().map(|(_, count)| count).sum();
     let is_much = total >= DROPPED_COUNT && total > received / DROPPED_SHARE;

@@ -24,13 +24,14 @@ fn lease(text: &str, seconds: u64) -> (LeaseName, Duration) {
 
 /// Returns the facts of a, which is well among a, b, c, d and e; a, b and c vote, and b leads.
 fn well() -> Facts {
-    let seen = |id: &str| Seen { id: name(id), status: Status::Up, method: None, is_draining: false };
+    let address = "10.0.0.1:7117".parse().expect("an address");
+    let seen = |id: &str| Seen { id: name(id), address, status: Status::Up, method: None, is_draining: false };
     let voter = |id: &str| Voter { id: name(id), status: Some(Status::Up), votes: None, has_lost_disk: false };
     Facts {
         me: name("a"),
         status: Status::Up,
         cluster: name("shop"),
-        address: "10.0.0.1:7117".parse().expect("an address"),
+        address,
         uptime: 100 * SECOND,
         key: None,
         lacks: None,
@@ -375,8 +376,12 @@ fn refused_packets_are_named_where_somebody_is_missing_and_what_is_normal_never_
     facts.leadership = None;
     facts.lately.dropped = few;
     facts.are(&["d"], DOWN, SILENT);
+    facts.refused_from[0].0 = "sealed_unknown_key";
+    let told = judge(facts.clone());
+    assert!(told.to_string().contains("from 10.0.0.9:7117: somebody is shut out"), "d was elsewhere: {told}");
+    facts.member("d").address = "10.0.0.9:7118".parse().expect("an address");
     let told = judge(facts);
-    assert!(told.to_string().contains("one of those that are down may live, and have other keys (d)"), "{told}");
+    assert!(told.to_string().contains("10.0.0.9:7117: d is down there, and may live with another key"), "{told}");
     let joins = codes(|facts| {
         facts.status = Status::Joining;
         facts.lately.dropped = vec![("other_cluster", 3)];

@@ -30,8 +30,7 @@ mod trial;
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub(super) use keys::{AddKeyArgs, ChangeKeyArgs, GenerateArgs, KeysCommand};
 pub(super) use leadership::{
@@ -41,7 +40,7 @@ pub(super) use leadership::{
 pub(super) use members::{JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TopArgs, WaitArgs, WatchArgs};
 pub(super) use messages::{ListenArgs, ReplyArgs, RequestArgs, SayArgs, SendArgs};
 pub(super) use node::{AgentArgs, ConfigCommand, DevArgs, NodeArgs, ShowArgs};
-pub(super) use shell::{CompletionsArgs, DoctorArgs, HealthArgs, ManArgs};
+pub(super) use shell::{CompletionsArgs, DoctorArgs, HealthArgs, ManArgs, VersionArgs};
 pub(super) use target::{AgentAddress, Format, LineFormat, TargetArgs};
 pub(super) use trial::{SimulateArgs, TuneArgs};
 
@@ -232,7 +231,8 @@ Examples: headcount doctor
     Doctor(DoctorArgs),
     /// Ask an agent for its health: exit code 0 if it is well, 1 if not; for container health checks
     #[command(after_help = "\
-Exit codes: 0 well (with --ready: ready), 1 not, or no agent answers, 2 usage.
+Exit codes: 0 well (with --ready: ready), 1 not, or no agent answers, 2 usage. With --format json it prints one object: \"ok\" and \
+\"reason\".
 
 Example: HEALTHCHECK CMD [\"headcount\", \"health\"]")]
     Health(HealthArgs),
@@ -245,32 +245,6 @@ Examples: headcount completions bash > ~/.local/share/bash-completion/completion
     /// Write manual pages to a directory, one for each command
     #[command(after_help = "Example: headcount man ~/.local/share/man/man1")]
     Man(ManArgs),
-    /// Print the version, as --version does
-    Version(AsFlag),
-}
-
-/// The arguments of a command that there is only because people type it: parsing it does what `--version` does, so that
-/// there never is a value to run.
-#[derive(Debug)]
-pub(super) enum AsFlag {}
-
-impl Args for AsFlag {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command
-    }
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command
-    }
-}
-
-impl FromArgMatches for AsFlag {
-    fn from_arg_matches(_: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        match Cli::command().try_get_matches_from(["headcount", "--version"]) {
-            Err(version) => Err(version),
-            Ok(_) => Err(clap::Error::new(ErrorKind::DisplayVersion)),
-        }
-    }
-    fn update_from_arg_matches(&mut self, _: &clap::ArgMatches) -> Result<(), clap::Error> {
-        match *self {}
-    }
+    /// Print the version of this program, as --version does
+    Version(VersionArgs),
 }

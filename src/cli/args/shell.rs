@@ -9,18 +9,25 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap_complete::Shell;
 
-use super::target::{AgentAddress, DEFAULT_AGENT, Format, TOKEN_FILE, token_file};
+use super::target::{AgentAddress, DEFAULT_AGENT, Format, TOKEN_FILE, TargetArgs, token_file};
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
     #[command(flatten)]
-    pub(crate) agent: AgentAddress,
+    pub(crate) target: TargetArgs,
     /// Ask whether the node should be given requests (/readyz), not whether its process is well (/healthz)
     #[arg(long)]
     pub(crate) ready: bool,
     /// How long to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// For people or for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,8 @@
 //! Command lines that are understood, those that are refused, and what help says.
 
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
 use super::members::pair;
 use super::trial::share;
 use super::*;
@@ -126,8 +129,7 @@ fn what_makes_no_sense_is_a_usage_error() {
     assert_eq!(parse("headcount --help").expect_err("help").exit_code(), 0);
     let version = parse("headcount --version").expect_err("version");
     assert_eq!(version.kind(), ErrorKind::DisplayVersion);
-    let typed = parse("headcount version").expect_err("version");
-    assert_eq!((typed.kind(), typed.to_string()), (ErrorKind::DisplayVersion, version.to_string()));
+    assert!(matches!(parse("headcount version --format json").expect("a command").command, Command::Version(_)));
 }
 
 #[test]

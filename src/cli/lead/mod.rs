@@ -160,12 +160,11 @@ impl Lead<'_> {
                     Ok(None) => {}
                     Err(failure) => say(format!("{failure}; trying on")),
                 },
-                Ok(leader) => say(match &leader.leader {
-                    Some(other) => {
-                        format!("{} leads; waiting for this node ({}) to lead", plain(other), self.client.address())
-                    }
-                    None => format!("nobody leads; waiting for this node ({}) to lead", self.client.address()),
-                }),
+                Ok(leader) => say(format!(
+                    "{} leads; waiting for the node of the agent at {} to lead (--http asks another agent)",
+                    leader.leader.as_deref().map_or_else(|| "nobody".to_owned(), plain),
+                    self.client.address()
+                )),
                 Err(error) if error.is_transient() => say(format!("{error}; waiting for it")),
                 Err(error) => return Err(error.into()),
             }

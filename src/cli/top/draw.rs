@@ -12,7 +12,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, Wrap};
 
-use super::look::{Look, cut, event_line, status_of};
+use super::look::{Look, cut, cut_line, event_line, status_of};
 use super::pages;
 use super::screen::{Mode, Screen, Silence};
 use crate::cli::human::{self, NOTHING, plain};
@@ -25,6 +25,8 @@ const HEIGHT_WITH_EVENTS: u16 = 17;
 const NARROW: u16 = 64;
 /// From this width on there is room for causes beside statuses.
 const WIDE: u16 = 100;
+/// The longest address that is shown in full.
+const LONGEST_ADDRESS: usize = 26;
 /// Below this height a page has the whole screen but the keys.
 const HEIGHT_WITH_HEAD: u16 = 20;
 
@@ -55,7 +57,7 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
     }
     draw_head(frame, head, screen, look);
     frame.render_widget(Paragraph::new(verdict_line(screen, look, verdict.width)), verdict);
-    frame.render_widget(Paragraph::new(facts_line(screen, look)), facts);
+    frame.render_widget(Paragraph::new(cut_line(facts_line(screen, look), usize::from(facts.width))), facts);
     if let Some((text, tone)) = trouble {
         let text = cut(&text, usize::from(banner.width) * usize::from(banner.height));
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }).style(look.loud(tone)), banner);
@@ -190,7 +192,7 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
         return;
     }
     let is_narrow = area.width < NARROW;
-    let longest_name = if is_narrow { 16 } else { 24 };
+    let longest_name = if is_narrow { 16 } else { usize::from(area.width / 4).clamp(24, 48) };
     let age = screen.read_at.and_then(|at| look.now.duration_since(at).ok()).unwrap_or_default();
     let leader = screen.leader.as_ref().and_then(|leader| leader.leader.as_deref());
     let name_of = |member: &Member| match (member.is_me, leader == Some(&*member.id)) {
@@ -214,9 +216,16 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
     ];
     let mut head = vec!["NODE", "STATUS", "SINCE", "HEARD"];
     if !is_narrow {
-        widths.extend([Constraint::Length(8), longest(&|member| member.address.len(), 7, 26), Constraint::Fill(1)]);
+        widths.extend([
+            Constraint::Length(8),
+            longest(&|member| member.address.len(), 7, LONGEST_ADDRESS),
+            Constraint::Fill(1),
+        ]);
         head.extend(["RTT", "ADDRESS", "TAGS"]);
     }
+    // Two columns for the sign of the selected row, and two between each.
+    let taken = widths.iter().map(|width| if let Constraint::Length(width) = width { width + 2 } else { 2 }).sum();
+    let room_for_tags = usize::from(area.width.saturating_sub(taken));
     let row = |member: &&Member| {
         let silence = member.last_heard_ms.map(|ms| human::duration(Duration::from_millis(ms) + whole_seconds(age)));
         let tone = Tone::of_status(&member.status);
@@ -228,8 +237,8 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look)
         ];
         if !is_narrow {
             cells.push(Cell::from(member.rtt_ms.map_or_else(|| NOTHING.to_owned(), |ms| format!("{ms:.1}ms"))));
-            cells.push(Cell::from(plain(&member.address)).style(look.tone(Tone::Faint)));
-            cells.push(Cell::from(human::tags(&member.tags)));
+            cells.push(Cell::from(cut(&plain(&member.address), LONGEST_ADDRESS)).style(look.tone(Tone::Faint)));
+            cells.push(Cell::from(cut(&human::tags(&member.tags), room_for_tags)));
         }
         let row = Row::new(cells);
         if member.status == "left" { row.style(look.tone(Tone::Faint)) } else { row }
@@ -267,7 +276,8 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) 
         scrolled => format!(" Events {}, {scrolled} later above ", screen.timeline.len()),
     };
     let block = Block::new().borders(Borders::TOP).border_style(look.tone(Tone::Faint)).title(heading(title));
-    let lines: Vec<Line<'_>> = shown.map(|event| event_line(event, look, is_whole)).collect();
+    let line = |event| cut_line(event_line(event, look, is_whole), usize::from(area.width));
+    let lines: Vec<Line<'_>> = shown.map(line).collect();
     let none = if screen.unstreamed().is_some() { " No events are served now." } else { " Nothing has happened yet." };
     let lines = if lines.is_empty() { vec![Line::styled(none, look.tone(Tone::Faint))] } else { lines };
     frame.render_widget(Paragraph::new(lines).block(block), area);

@@ -79,6 +79,23 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     short + "…"
 }
 
+/// Cuts a line to so many columns, and shows that it was cut.
+pub(super) fn cut_line(line: Line<'static>, columns: usize) -> Line<'static> {
+    if line.width() <= columns {
+        return line;
+    }
+    let (mut spans, mut left) = (Vec::new(), columns);
+    for span in line.spans {
+        if span.width() >= left {
+            spans.push(Span::styled(cut(&format!("{} ", span.content), left), span.style));
+            break;
+        }
+        left -= span.width();
+        spans.push(span);
+    }
+    Line::from(spans)
+}
+
 /// Returns the status of a member, with its cause if there is one.
 pub(super) fn status_of(member: &Member) -> String {
     let why = member.reason.as_deref().or(member.method.as_deref()).or(member.draining.then_some("draining"));

@@ -398,6 +398,23 @@ fn states_are_coloured_and_nothing_is_without_colours() {
 }
 
 #[test]
+fn what_is_cut_ends_with_a_sign() {
+    let name = "node-151.rack-07.eu-west-1.example.internal";
+    let tags = r#""zone":"eu-west-1","role":"a-cache-of-many-things""#;
+    let mut screen = degraded();
+    screen
+        .learn(event(6, "node_joined", "09:50", &member(name, "up", "null", "09:50", tags), r#","reason":"x""#), now());
+    let lines = |width| text(&drawn(&screen, width, 24, false)).lines().map(str::to_owned).collect::<Vec<_>>();
+    let narrow = lines(80);
+    assert!(
+        narrow[2].ends_with('…') && narrow.iter().any(|line| line.contains("node-151.rack-07.eu-wes…")),
+        "{narrow:#?}"
+    );
+    let row = lines(180).into_iter().find(|line| line.contains(name)).expect("the whole name");
+    assert!(row.contains("eu-west-1") || row.ends_with('…'), "{row}");
+}
+
+#[test]
 fn names_from_elsewhere_bring_no_control_characters() {
     let mut screen = healthy();
     let mut liar = member("n9", "down", "null", "00:00", "");

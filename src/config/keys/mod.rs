@@ -25,6 +25,7 @@ use serde_json::Value as Json;
 use super::agent::AgentConfig;
 use super::error::ConfigError;
 use super::given::{Item, Value};
+use super::leadership::LeadershipMode;
 use crate::core::NodeId;
 
 /// One key of the configuration.
@@ -245,6 +246,15 @@ impl Key {
     /// Returns true if two configurations differ in its value.
     pub(crate) fn differs(&self, old: &AgentConfig, new: &AgentConfig) -> bool {
         (self.special.differs)(self, old, new)
+    }
+
+    /// Returns true if the key counts in this mode of leadership.
+    pub(crate) fn is_in_use(&self, mode: LeadershipMode) -> bool {
+        match mode {
+            LeadershipMode::Lease => true,
+            LeadershipMode::Quorum => self.section() != Some("leadership.lease"),
+            LeadershipMode::None => self.name == "leadership.mode" || !self.name.starts_with("leadership."),
+        }
     }
 
     /// Returns the key whose value this one's bounds follow from.

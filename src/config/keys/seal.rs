@@ -8,9 +8,9 @@ use crate::seal::SealMode;
 pub(super) static KEYS: [Key; 3] = [
     Key {
         name: "seal.mode",
-        default: "off, or require with keys",
+        default: "off",
         range: "off, permit, prefer, require",
-        doc: "Which packets are taken and sent: clear, both, or sealed ones alone.",
+        doc: "Which packets are taken and sent: clear, both, or sealed ones alone; with keys `require`, unless it is said.",
         special: Special::live(LivePart::Seal),
         slot: Slot::Text(|agent, text| {
             // The error lists the allowed words itself.
@@ -18,7 +18,7 @@ pub(super) static KEYS: [Key; 3] = [
             agent.config.seal.mode = Some(mode);
             Ok(())
         }),
-        get: |agent| optional(agent.config.seal.mode.map(SealMode::name)),
+        get: |agent| json!(agent.config.seal.mode().name()),
     },
     Key {
         name: "seal.key_file",

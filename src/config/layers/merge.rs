@@ -106,17 +106,23 @@ impl Merge {
 
     pub(super) fn judge_together(&mut self) {
         // If the profile is unknown, its values are not worth a check.
-        if !self.failed.contains("profile") {
-            for error in self.agent.config.problems() {
-                // Refused or not checked: either way, nothing that depends on this key is checked.
-                let problem = self.of_combination(&error);
-                if is_of_gate(&error) {
-                    self.gate.extend(problem);
-                    continue;
-                }
-                self.failed.insert(error.key());
-                self.problems.extend(problem);
+        let is_profile_known = !self.failed.contains("profile");
+        let is_of_profile = |error: &ConfigError| {
+            let key = find(error.key());
+            [key, key.and_then(Key::follows)].into_iter().flatten().any(Key::is_of_profile)
+        };
+        for error in self.agent.config.problems() {
+            if !is_profile_known && is_of_profile(&error) {
+                continue;
             }
+            // Refused or not checked: either way, nothing that depends on this key is checked.
+            let problem = self.of_combination(&error);
+            if is_of_gate(&error) {
+                self.gate.extend(problem);
+                continue;
+            }
+            self.failed.insert(error.key());
+            self.problems.extend(problem);
         }
         self.judge_keys();
         let http = |this: &Self, reason: &str, hint: &str| {

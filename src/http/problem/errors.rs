@@ -102,7 +102,7 @@ impl From<LeaseNodesError> for Refusal {
         match error {
             LeaseNodesError::NotLeaseMode => Self::new(StatusCode::CONFLICT, "no-leases", "No leases here", detail),
             LeaseNodesError::Store(_) => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database", "The database did not answer", detail)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database", "The database cannot be used", detail)
             }
             LeaseNodesError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", "Too many ask", detail),
             LeaseNodesError::Stopped => Self::stopping(detail),

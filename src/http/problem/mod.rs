@@ -100,7 +100,7 @@ impl Refusal {
 
     /// Refuses a question about a lease where leaders do not come by one.
     pub(super) fn no_leases(mode: LeadershipMode) -> Self {
-        let detail = "leaders do not come by leases in a database here";
+        let detail = LeaseNodesError::NotLeaseMode.to_string();
         Self::new(StatusCode::NOT_FOUND, "no-such-lease", "No such lease", detail)
             .hint(format!("leave the lease out; {}", Self::instead_of_leases(mode)))
     }
@@ -115,7 +115,7 @@ impl Refusal {
     /// them, so that nobody is sent from one way to the other.
     const fn instead_of_leases(mode: LeadershipMode) -> &'static str {
         match mode {
-            LeadershipMode::Quorum => "voters elect the leader here: `headcount voters list` shows them",
+            LeadershipMode::Quorum => "voters elect the leader: see `headcount voters list`",
             LeadershipMode::None => "no leader is elected here (leadership.mode = \"none\")",
             LeadershipMode::Lease => "see leadership.lease.url",
         }
