@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::counters::Counters;
 use crate::io::{LinkId, Notice, Output, Reply, Ticket};
 use crate::limits::NOTICE_INTERVAL;
-use crate::member::{Change, DetectionMethod, Record, Run};
+use crate::member::{Change, ChangeKind, DetectionMethod, Record, Run, Status};
 use crate::recent::Recent;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -109,6 +109,17 @@ impl Context {
         for change in Change::between(held, new, method) {
             self.output(Output::Change(change));
         }
+    }
+
+    /// Reports that a member is not listed any more.
+    pub(crate) fn report_forgotten(&mut self, held: &Arc<Record>) {
+        if held.status.is_live() {
+            // A reader that counts live members by joined, left and down must not keep it among them.
+            let down = Arc::new(held.with_status(Status::Down));
+            self.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
+        }
+        let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
+        self.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
     }
 
     /// Gives a notice, at most one of its kind in a while; returns true if it was given.

@@ -10,9 +10,9 @@
 //! 5. The same birth and the same inputs at the same times give the same outputs, byte by byte.
 //!
 //! [`Core`] is its machines. A machine owns its state and knows no other one: it is lent what it judges by, and says what follows
-//! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), the *grounds*
-//! (read-only) and the *outbox* (composing packets and sending them). What happens between machines is in `wiring/`, the one
-//! place that extends [`Core`], but for tests.
+//! for others. Three things are lent: the *context* (the time, settings, deadlines, counters, the way out), *facts* of other
+//! machines (read-only, `DetectorFacts` and the like), and the *outbox* (composing packets and sending them). What happens
+//! between machines is in `wiring/`, the one place that extends [`Core`], but for tests.
 //!
 //! | machine | in |
 //! |---|---|
@@ -113,7 +113,7 @@ pub use member::{
 pub use settings::{OutOfRange, Profile, Settings, Timing};
 pub use time::Time;
 pub use view::RecordPool;
-pub use wiring::Sizes;
+pub use wiring::{Observation, Sizes};
 
 use connectivity::Paths;
 use context::{Context, Phase};
@@ -223,10 +223,15 @@ impl Core {
         debug_assert_eq!(me, View::ME);
         core.cx.report(None, &record, None);
         if let Some(quorum) = init.leadership {
-            core.begin_electing(quorum, draws(Stream::Lead));
+            let (me, view_interval) = (core.me().id.clone(), core.cx.settings.gossip_interval);
+            let lead = Lead::new(quorum, me, view_interval, now, draws(Stream::Lead));
+            core.lead = Some(Box::new(lead));
+            core.tell_election(|_, _| ());
         }
-        core.begin_joining();
-        core.seek_cluster();
+        core.cx.phase = Phase::Joining;
+        core.joiner.begin();
+        let step = core.joiner.seek_cluster(&mut outbox!(core), &core.reunion);
+        core.take_joiner_step(step);
         core
     }
 

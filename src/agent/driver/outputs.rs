@@ -22,7 +22,7 @@ use crate::agent::verdict::Tally;
 use crate::core::election::{Alarm, Election, EndedElectorate};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::core::wire::LeaseUpdate;
-use crate::core::{Change, ChangeKind, Input, Notice, Output, Status, StopReason, Time};
+use crate::core::{Change, ChangeKind, Input, Notice, Observation, Output, Status, StopReason, Time};
 use crate::event::EventKind;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::lease::LeaseName;
@@ -76,12 +76,8 @@ impl Driver {
                 self.announce(EventKind::ViewAgreed { term: view.term.0, number: view.number });
             }
             Output::Heard(id) => {
-                let sign = Sign {
-                    rtt: core.rtt(&id),
-                    fingerprint: core.fingerprint_of(&id),
-                    own_fingerprint: core.fingerprint(),
-                    is_observed: core.is_observed(&id),
-                };
+                let Observation { rtt, fingerprint, is_observed, .. } = core.observation(&id).unwrap_or_default();
+                let sign = Sign { rtt, fingerprint, own_fingerprint: core.fingerprint(), is_observed };
                 shared.directory().heard(&id, now, sign);
             }
             Output::HeartbeatSent(id) => shared.directory().sent(&id, now),
@@ -215,7 +211,9 @@ impl Driver {
         let is_first_word = change.previous.is_none() && change.kind != ChangeKind::Removed;
         let was_gone_before = || match self.up_since {
             None => true,
-            Some(since) => core.gone_for(id).is_some_and(|age| age > now.since(since)),
+            Some(since) => {
+                core.observation(id).and_then(|seen| seen.gone_for).is_some_and(|age| age > now.since(since))
+            }
         };
         if is_first_word && matches!(change.record.status, Status::Down | Status::Left(_)) && was_gone_before() {
             shared.list(change, at);

@@ -149,8 +149,13 @@ impl Paths {
         }
     }
 
-    /// Takes an accepted link as a bootstrap link from this address; returns true if there is room for one.
+    /// Takes an accepted link as a bootstrap link from this address; returns true if there is room for one, and
+    /// none to or from that address.
     pub(crate) fn accept_bootstrap(&mut self, cx: &mut Context, link: LinkId, from: SocketAddr) -> bool {
+        if self.bootstrap.is_at(from) {
+            return false;
+        }
+        self.end_old_bootstraps(cx);
         let has_room = self.make_room_for_bootstrap(cx, true);
         if has_room {
             self.bootstrap.insert(from, BootstrapLink::new(link, true, cx.now));

@@ -35,13 +35,15 @@
 
 use std::time::Duration;
 
-use crate::limits::MAX_DAMPING;
-use crate::member::Status;
+use rand::seq::IndexedRandom;
+
+use super::{Detector, DetectorFacts, LocalHealth};
+use crate::limits::{MAX_DAMPING, TOLD_INTERVAL};
+use crate::member::{DetectionMethod, Status};
+use crate::packet::Outbox;
 use crate::settings::Settings;
 use crate::time::Time;
-use crate::view::Entry;
-
-use super::LocalHealth;
+use crate::view::{Entry, Slot};
 
 impl LocalHealth {
     /// Returns true if this node has been in contact with no member for so long that its report of others is worth
@@ -101,5 +103,46 @@ impl LocalHealth {
         // Contact may come and go.
         let at_last = entry.peer.rare().accused_since.map(|since| since + timing.down_timeout());
         entry.peer.rare().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
+    }
+}
+
+impl DetectorFacts<'_> {
+    /// Returns true if this node reaches a verdict while it is deaf, or withholds the one before. A member that refused a connection
+    /// was heard.
+    pub(crate) fn is_judged_unheard(&self, slot: Slot, status: Status, method: Option<DetectionMethod>) -> bool {
+        let is_silence =
+            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
+        is_silence && (self.health.is_deaf(self.now, self.settings) || self.is_withheld(slot))
+    }
+}
+
+impl Detector {
+    /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
+    /// them are not observed otherwise, and would learn it from members that believe it. One that was told in vain is told
+    /// again, and one that does not refute is told by a bootstrap link as well.
+    pub(crate) fn tell_the_accused(&mut self, out: &mut Outbox<'_>) {
+        let counts = out.view.counts();
+        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
+        if !is_anybody || !out.health.is_telling(out.cx.now, &out.cx.settings) {
+            return;
+        }
+        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
+        let accused = out.view.iter().filter(|(_, entry)| is_accused(entry.status));
+        let accused: Vec<Slot> =
+            accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
+        if out.cx.now.since(out.health.heard_again()) >= TOLD_INTERVAL {
+            // Those whose datagrams do not pass were told in vain. At random: the dead must not keep the others from it.
+            let addresses: Vec<_> = accused.iter().map(|slot| out.view.record(*slot).address).collect();
+            let shuffled: Vec<_> = addresses.sample(&mut self.rng, addresses.len()).copied().collect();
+            out.open_bootstraps(&shuffled);
+            // There may be more of them than bootstrap links at one time.
+            out.paths.end_bootstraps_soon(out.cx.now, |_| true);
+        }
+        for slot in accused {
+            if out.must_be_told(slot) {
+                let packet = out.packet_to(slot);
+                out.send_to(slot, packet);
+            }
+        }
     }
 }

@@ -24,20 +24,18 @@
 //!   through would otherwise count against the accused everywhere else, and take its chance to refute: others reach
 //!   Down `down_timeout` after the last sign that the accusation tells of.
 //!
-//! A machine: it is lent what it judges by ([`Grounds`]) and says what follows ([`DetectorStep`]); the core does it
+//! A machine: it is lent what it judges by ([`DetectorFacts`]) and says what follows ([`DetectorStep`]); the core does it
 //! (see `wiring::judging`).
 //!
 //! Must not know: the way a sign of life took.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::health::forgiving_step;
 use super::{Inquiries, LocalHealth};
-use crate::limits::{MAX_DAMPING, MIN_PAUSE, probe_after};
+use crate::limits::{MAX_DAMPING, MIN_CRASH_PROBE_GAP, MIN_PAUSE, probe_after};
 use crate::member::{Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
@@ -58,9 +56,9 @@ pub(crate) struct Detector {
     pub(crate) inquiries: Inquiries,
 }
 
-/// The grounds of a judgement, as they are lent: the time, the table of members, who is observed, and the settings.
+/// What a judgement rests on, as it is lent: the time, the table of members, who is observed, and the settings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Grounds<'a> {
+pub(crate) struct DetectorFacts<'a> {
     pub(crate) now: Time,
     pub(crate) view: &'a View,
     pub(crate) observers: &'a Observers,
@@ -73,8 +71,8 @@ pub(crate) struct Grounds<'a> {
 pub(crate) enum DetectorStep {
     /// It is judged again then.
     Wait(Time),
-    /// It was heard meanwhile; it is judged again then, at the latest (see [`Grounds::look_at`]).
-    Look(Time),
+    /// It was heard meanwhile: its deadlines are set anew.
+    Watch,
     /// It is probed, the `nth` time from 0, and from the second time on others are asked about it.
     Probe { nth: u32, next: Time },
     /// It is suspected by this node, which doubted it since then, for silence since `claimed`.
@@ -96,22 +94,22 @@ impl Detector {
     /// for now if two processes of this node's name met within the silence that is demanded (`are_rivals_met`).
     pub(crate) fn judge(
         &mut self,
-        grounds: Grounds<'_>,
+        facts: DetectorFacts<'_>,
         slot: Slot,
         is_up: bool,
         are_rivals_met: impl Fn(Duration) -> bool,
     ) -> Option<DetectorStep> {
-        let threshold = grounds.threshold(slot)?;
+        let threshold = facts.threshold(slot)?;
         if !is_up {
             // A joiner has no view yet by which it could judge; it looks again when it is Up. To a node that is leaving
             // nobody sends any more, and so it judges nobody.
-            return Some(DetectorStep::Wait(threshold.max(grounds.now + MIN_PAUSE)));
+            return Some(DetectorStep::Wait(threshold.max(facts.now + MIN_PAUSE)));
         }
-        if threshold > grounds.now {
-            return Some(DetectorStep::Look(threshold));
+        if threshold > facts.now {
+            return Some(DetectorStep::Watch);
         }
-        match grounds.view.record(slot).status {
-            Status::Up => Some(self.doubt(grounds, slot, are_rivals_met)),
+        match facts.view.record(slot).status {
+            Status::Up => Some(self.doubt(facts, slot, are_rivals_met)),
             Status::Suspect => Some(DetectorStep::Confirm),
             Status::Leaving => Some(DetectorStep::Depart),
             Status::Down | Status::Left(_) => Some(DetectorStep::Reap),
@@ -120,13 +118,18 @@ impl Detector {
     }
 
     /// Has a silent member probed, and suspects it at the end of its timeout.
-    fn doubt(&mut self, grounds: Grounds<'_>, slot: Slot, are_rivals_met: impl Fn(Duration) -> bool) -> DetectorStep {
-        let (now, entry) = (grounds.now, grounds.view.entry(slot));
+    fn doubt(
+        &mut self,
+        facts: DetectorFacts<'_>,
+        slot: Slot,
+        are_rivals_met: impl Fn(Duration) -> bool,
+    ) -> DetectorStep {
+        let (now, entry) = (facts.now, facts.view.entry(slot));
         let (run, timing) = (entry.record.run, entry.record.timing);
         let demanded = entry.demanded_silence(now);
-        let mut suspect_at = grounds.silent_since(entry) + demanded * grounds.health.stretch();
-        let is_heard_out = || self.inquiries.are_heard(run, grounds.observers.observers_of(grounds.view, slot).len());
-        if grounds.is_heard_in_vain(slot) && !is_heard_out() {
+        let mut suspect_at = facts.silent_since(entry) + demanded * facts.health.stretch();
+        let is_heard_out = || self.inquiries.are_heard(run, facts.observers.observers_of(facts.view, slot).len());
+        if facts.is_heard_in_vain(slot) && !is_heard_out() {
             suspect_at = suspect_at + demanded / 2;
         }
         let probed = self.inquiries.probed(run);
@@ -139,13 +142,13 @@ impl Detector {
         if probed >= PROBES && now >= suspect_at {
             if are_rivals_met(demanded) {
                 // Members hear one of two processes of a name: the other one hears nobody, and none of them is ill.
-                return DetectorStep::Wait(now + grounds.settings.probe_timeout);
+                return DetectorStep::Wait(now + facts.settings.probe_timeout);
             }
             let due = self.inquiries.due(run, suspect_at, now);
             // The accused's time to refute is not asked away: of a member that is damped nothing is left.
             let spare = timing.down_timeout().saturating_sub(demanded).saturating_sub(entry.refutation_time());
             let asked_until = due + last.min(spare);
-            if now < asked_until && !self.is_everybody_heard(grounds, slot) {
+            if now < asked_until && !self.is_everybody_heard(facts, slot) {
                 self.inquiries.probe_sent(run, now);
                 return DetectorStep::Probe { nth: probed, next: (now + last / 8).min(asked_until) };
             }
@@ -159,7 +162,7 @@ impl Detector {
         // chance.
         self.inquiries.probe_sent(run, now);
         // Three probes fit into the last fifth, also of a member that is quicker than this node.
-        let pace = grounds.settings.probe_timeout.min(timing.suspect_timeout() / 15);
+        let pace = facts.settings.probe_timeout.min(timing.suspect_timeout() / 15);
         let answered_by = now + pace;
         let next = if probed + 1 >= PROBES && now < asked_last {
             answered_by.min(asked_last)
@@ -173,17 +176,12 @@ impl Detector {
 
     /// Returns true if all other observers of a member have answered, or are in doubt themselves: one of them may hold the
     /// freshest sign.
-    fn is_everybody_heard(&self, grounds: Grounds<'_>, subject: Slot) -> bool {
-        let run = grounds.view.record(subject).run;
-        grounds.observers.observers_of(grounds.view, subject).into_iter().all(|witness| {
-            let entry = grounds.view.entry(witness);
+    fn is_everybody_heard(&self, facts: DetectorFacts<'_>, subject: Slot) -> bool {
+        let run = facts.view.record(subject).run;
+        facts.observers.observers_of(facts.view, subject).into_iter().all(|witness| {
+            let entry = facts.view.entry(witness);
             entry.status != Status::Up || self.inquiries.is_heard_or_doubted(run, entry.record.run)
         })
-    }
-
-    /// Draws some of these addresses, as many as there are, in an order of its own.
-    pub(crate) fn shuffled(&mut self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-        addresses.sample(&mut self.rng, addresses.len()).copied().collect()
     }
 
     /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.
@@ -192,7 +190,7 @@ impl Detector {
     }
 }
 
-impl Grounds<'_> {
+impl DetectorFacts<'_> {
     /// Returns the time at which the member's silence or age reaches the next threshold of its status.
     pub(crate) fn threshold(&self, slot: Slot) -> Option<Time> {
         let entry = self.view.entry(slot);
@@ -234,6 +232,13 @@ impl Grounds<'_> {
         if is_stretched { at.min(self.now + forgiving_step(self.settings)) } else { at }
     }
 
+    /// Returns the time for which an answer of these members is awaited where a crash may be found: it must be decided within a
+    /// second in every profile, also over round trips of a tenth of a second.
+    pub(crate) fn patience_with(&self, asked: impl Iterator<Item = Slot>) -> Duration {
+        let rtt = asked.filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
+        self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+    }
+
     /// Returns true if a verdict of this node is not to be told (yet).
     pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
         self.health.is_withheld(self.now, self.view.entry(slot), self.settings)
@@ -244,6 +249,21 @@ impl Entry {
     /// Returns the silence after which this node would accuse the member, if this node is healthy (see `view::refutations`).
     pub(crate) fn demanded_silence(&self, now: Time) -> Duration {
         self.peer.rare().refutations.demanded_silence(now, self.record.timing)
+    }
+
+    /// Returns the time from which the silence of a member counts that is observed from now on: it is probed at once, since what
+    /// this node has not heard itself must not count as heard, and an orphan of a mass failure must not be forgiven a whole
+    /// timeout once more. A member that `lived` at a certain time, because nobody accused it until then, is not forgiven
+    /// more than that.
+    pub(crate) fn taken_over_at(&self, now: Time, lived: Option<Time>) -> Option<Time> {
+        let is_new = self.peer.session.is_none() && self.peer.last_sign() == now;
+        if is_new || self.record.status != Status::Up {
+            return None;
+        }
+        let demanded = self.demanded_silence(now);
+        // A time long ago says nothing of this silence.
+        let lived = lived.filter(|lived| now.since(*lived) <= demanded * 5 / 4);
+        Some(lived.unwrap_or(now - probe_after(demanded)))
     }
 
     /// Returns the shortest time between a suspicion and its confirmation that any accuser leaves (see `view::refutations`).

@@ -22,12 +22,12 @@
 
 use std::time::Duration;
 
-use super::Grounds;
+use super::DetectorFacts;
 use crate::time::Time;
 use crate::view::Slot;
 use crate::wire::Heartbeat;
 
-impl Grounds<'_> {
+impl DetectorFacts<'_> {
     /// Returns true if a member's packets are signs of life: it is not observed, or it hears this node.
     pub(crate) fn counts_as_alive(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);

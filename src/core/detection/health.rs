@@ -37,7 +37,8 @@
 
 use std::time::Duration;
 
-use crate::io::SelfDoubt;
+use crate::context::Context;
+use crate::io::{Notice, Output, SelfDoubt};
 use crate::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
 use crate::settings::Settings;
 use crate::time::Time;
@@ -168,15 +169,6 @@ impl LocalHealth {
     }
 }
 
-/// A time for which this process stood still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pause {
-    /// The time by which the tick that it missed is late.
-    pub(crate) late: Duration,
-    /// The time since when nobody was heard.
-    pub(crate) unheard: Duration,
-}
-
 /// Returns the longest delay of a tick that is not yet a pause of this process.
 fn pause_from(settings: &Settings) -> Duration {
     MIN_PAUSE.max(settings.heartbeat_interval / 4)
@@ -187,12 +179,17 @@ pub(super) fn forgiving_step(settings: &Settings) -> Duration {
     settings.suspect_timeout / 2
 }
 
-/// Returns the latest time at which an input can have arrived if the `next` tick is due since then: it may have waited while
-/// this process stood still, and must not seem fresher than it is to members that ask this node when it heard somebody.
-pub(crate) fn arrived_at(now: Time, next: Option<Time>, settings: &Settings) -> Time {
-    let passed = next.filter(|deadline| *deadline < now);
-    let missed = passed.filter(|deadline| now.since(*deadline) >= pause_from(settings) / 4);
-    missed.unwrap_or(now)
+/// Returns the latest time at which the current input can have arrived: it may have waited while this process stood still, and must
+/// not seem fresher than it is to members that ask this node when it heard somebody.
+pub(crate) fn arrived_at(cx: &Context) -> Time {
+    let passed = cx.timers.next().filter(|deadline| *deadline < cx.now);
+    let missed = passed.filter(|deadline| cx.now.since(*deadline) >= pause_from(&cx.settings) / 4);
+    missed.unwrap_or(cx.now)
+}
+
+/// Returns true if the current input may have waited while this process stood still.
+pub(crate) fn may_be_delayed(cx: &Context) -> bool {
+    arrived_at(cx) < cx.now
 }
 
 /// Pauses, and ticks that come late.
@@ -221,50 +218,53 @@ impl LocalHealth {
         self.stalled_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Finds out if this process stood still since a tick was due; returns the pause if it is a new one.
-    pub(crate) fn note_pause(&mut self, now: Time, deadline: Time, settings: &Settings) -> Option<Pause> {
-        let late = self.idle_since(now, deadline);
-        if late <= pause_from(settings) {
+    /// Finds out if this process stood still since a tick was due, before anything is judged; returns the time since when nobody was
+    /// heard, if that is a new pause.
+    pub(crate) fn note_pause(&mut self, cx: &mut Context) -> Option<Duration> {
+        // Nearly every input comes before the deadline, and costs no more than this comparison.
+        let deadline = cx.timers.next().filter(|deadline| *deadline < cx.now)?;
+        let late = self.idle_since(cx.now, deadline);
+        if late <= pause_from(&cx.settings) {
             return None;
         }
-        self.awake_since = now;
-        let is_new = self.counted.replace(deadline) != Some(deadline);
-        is_new.then(|| Pause { late, unheard: now.since(self.last_heard) })
+        self.awake_since = cx.now;
+        if self.counted.replace(deadline) == Some(deadline) {
+            return None;
+        }
+        cx.counters.pauses += 1;
+        cx.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        Some(cx.now.since(self.last_heard))
     }
 
-    /// Takes note of a tick that was due at this time; returns the doubt that it is cause for, if it is.
-    pub(crate) fn tick(&mut self, now: Time, deadline: Time, settings: &Settings) -> Option<SelfDoubt> {
-        let late = self.idle_since(now, deadline);
-        if late >= pause_from(settings) / 4 {
-            return Some(SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
+    /// Takes note of a tick that may be due: one that comes late is evidence, and those in time take it away.
+    pub(crate) fn tick(&mut self, cx: &mut Context) {
+        let Some(deadline) = cx.timers.next().filter(|deadline| *deadline <= cx.now) else { return };
+        cx.counters.tick_lateness.observe(cx.now.since(deadline));
+        let late = self.idle_since(cx.now, deadline);
+        if late >= pause_from(&cx.settings) / 4 {
+            return self.doubt(cx, SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
         }
         if self.score > 0 {
-            self.forgive(now, forgiving_step(settings));
+            self.forgive(cx.now, forgiving_step(&cx.settings));
         }
-        None
+        if self.score == 0 && std::mem::take(&mut self.is_told) {
+            cx.output(Output::Notice(Notice::HealthyAgain));
+        }
     }
 
-    /// Adds evidence against this node's own observation; returns true if the operator is to be told that it is unhealthy.
-    pub(crate) fn doubt(&mut self, now: Time, why: SelfDoubt, settings: &Settings) -> bool {
+    /// Adds evidence against this node's own observation, and tells the operator, once, that it is unhealthy.
+    pub(crate) fn doubt(&mut self, cx: &mut Context, why: SelfDoubt) {
         let (points, most) = match why {
-            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > pause_from(settings).as_millis() => {
+            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > pause_from(&cx.settings).as_millis() => {
                 (2, MAX_SELF_DOUBT)
             }
             SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
             SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
         };
-        self.add(now, points, most);
-        self.score >= UNHEALTHY_FROM && !self.is_told
-    }
-
-    /// Notes that the operator was told so.
-    pub(crate) fn note_told(&mut self) {
-        self.is_told = true;
-    }
-
-    /// Returns true, once, if the operator was told so and no evidence is left.
-    pub(crate) fn take_recovery(&mut self) -> bool {
-        self.score == 0 && std::mem::take(&mut self.is_told)
+        self.add(cx.now, points, most);
+        if self.score >= UNHEALTHY_FROM && !self.is_told {
+            self.is_told = cx.notice("unhealthy", Notice::Unhealthy { why, stretch: self.stretch() });
+        }
     }
 
     /// Returns the points of evidence against this node's own observation.

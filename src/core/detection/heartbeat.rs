@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::{Detector, Grounds};
+use super::{Detector, DetectorFacts};
 use crate::context::Context;
 use crate::member::Run;
 use crate::settings::Settings;
@@ -27,7 +27,7 @@ const SHARE: f64 = 0.9;
 /// interval ends.
 const JITTER: f64 = 0.07;
 
-impl Grounds<'_> {
+impl DetectorFacts<'_> {
     /// Returns true if a member is to hear from this node regularly.
     pub(crate) fn is_owed_heartbeats(&self, slot: Slot) -> bool {
         self.view.entry(slot).status.is_live() && self.observers.observes(slot)

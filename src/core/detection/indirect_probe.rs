@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::{Detector, Grounds};
+use super::{Detector, DetectorFacts};
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::io::{Notice, Output};
@@ -170,6 +170,16 @@ impl Inquiries {
 }
 
 impl Detector {
+    /// Asks witnesses about a silent member.
+    pub(crate) fn ask_witnesses(&mut self, out: &mut Outbox<'_>, subject: Slot) {
+        let run = out.view.record(subject).run;
+        for slot in self.witnesses(out.cx.now, out.view, out.observers, subject) {
+            let mut packet = out.packet_to(slot);
+            packet.push(&Message::LastHeard { run });
+            out.send_to(slot, packet);
+        }
+    }
+
     /// Returns the witnesses that are asked about a silent member now; later, since the doubt has not ended, the other
     /// observers, and again the silent ones.
     pub(crate) fn witnesses(&mut self, now: Time, view: &View, observers: &Observers, subject: Slot) -> Vec<Slot> {
@@ -267,7 +277,7 @@ pub(crate) struct HeardElsewhere {
     pub(crate) is_degraded: bool,
 }
 
-impl Grounds<'_> {
+impl DetectorFacts<'_> {
     /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
     /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
     /// some nodes for observers that are none, and what those heard long ago would stand for an answer.

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | when heartbeats are due; signs of life count only while the member hears this node | `heartbeat`; `echo` |
+//! | when heartbeats are due; signs of life, and that they count only while the member hears this node | `heartbeat`; `signs`, `echo` |
 //! | **the detector**: judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
@@ -22,10 +22,11 @@ mod health;
 mod heartbeat;
 mod indirect_probe;
 mod partition;
+mod signs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use detector::{Detector, DetectorStep, Grounds};
-pub(crate) use health::{LocalHealth, Pause, arrived_at};
+pub(crate) use detector::{Detector, DetectorFacts, DetectorStep};
+pub(crate) use health::{LocalHealth, arrived_at, may_be_delayed};
 pub(crate) use indirect_probe::Inquiries;
 pub(crate) use partition::Partition;

@@ -11,7 +11,7 @@
 //!
 //! The packet carries the fingerprint, and recent updates for a peer whose own fingerprint, as last heard, differs (SWIM's
 //! piggybacking, section 4.1): each update at most 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose
-//! fingerprint differs carry them, too, however often (see `wiring::answering`).
+//! fingerprint differs carry them, too, however often (see `wiring::receiving`).
 //!
 //! Invariants: nobody is sent to twice at one tick.
 //!

@@ -25,7 +25,8 @@ use std::net::SocketAddr;
 use super::join::Joiner;
 use crate::discovery::Reunion;
 use crate::limits::{FINDER_PATIENCE, MAX_FINDERS, MAX_JOINERS, MISSING_VOTER_PAUSE};
-use crate::packet::Outbox;
+use crate::member::{Record, Status};
+use crate::packet::{Outbox, Sender};
 use crate::recent::Recent;
 use crate::time::Time;
 
@@ -72,6 +73,13 @@ impl Joiner {
     pub(crate) fn awaits_finder(&self, now: Time) -> bool {
         let Some(joining) = &self.joining else { return false };
         joining.finders.awaited_until().is_some_and(|until| now < until)
+    }
+
+    /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
+    pub(crate) fn may_be_found_by(&self, me: &Record, sender: Sender, record: &Record) -> bool {
+        self.joining.is_some()
+            && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
+            && record.id != me.id
     }
 
     /// Takes note that a member, which is Up and knows of an electorate, found this joiner from its own address, and asks

@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::asked::Answerer;
-use super::join::{JoinStep, Joiner, Prospects};
+use super::join::{JoinStep, Joiner};
 use super::status::answers_count_for;
 use crate::discovery::Reunion;
 use crate::io::{Contacted, Notice, Output, Receiver};
@@ -193,7 +193,8 @@ impl Joiner {
         out: &mut Outbox<'_>,
         reunion: &mut Reunion,
         waiting: impl FnOnce() -> Vec<Newcomer>,
-        prospects: Prospects,
+        may_form: bool,
+        is_raising: bool,
         answer: &NotUp,
     ) -> Option<JoinStep> {
         let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
@@ -219,7 +220,7 @@ impl Joiner {
         }
         reunion.answered_not_up(out.cx, *from, &record.id);
         self.heard_of_candidate(out, reunion, seeking.as_ref().and_then(|seeking| seeking.first));
-        self.consider_founding(out, reunion, prospects)
+        self.consider_founding(out, reunion, may_form, is_raising)
     }
 
     /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first: as many
@@ -252,17 +253,19 @@ impl Joiner {
     }
 
     /// Decides whether to found a cluster; called at the founding delay, with every answer of another Joining node
-    /// after it, and when patience ends.
+    /// after it, and when patience ends. `may_form`: the members of its cluster would form an electorate, and it knows of
+    /// none; `is_raising`: a raised incarnation waits for the disk.
     pub(crate) fn consider_founding(
         &mut self,
         out: &mut Outbox<'_>,
         reunion: &Reunion,
-        prospects: Prospects,
+        may_form: bool,
+        is_raising: bool,
     ) -> Option<JoinStep> {
         let patience = out.cx.settings.retry_interval * FOUNDING_RETRIES;
         let (now, address, lately) = (out.cx.now, out.view.me().address, out.cx.settings.retry_interval * 2);
         // It is longer if the members of the cluster would form an electorate: others may know of one.
-        let delay = if prospects.may_form { FOUNDING_DELAY + FORMING_DELAY } else { FOUNDING_DELAY };
+        let delay = if may_form { FOUNDING_DELAY + FORMING_DELAY } else { FOUNDING_DELAY };
         let joining = self.joining.as_mut()?;
         joining.founding.forget(now, lately);
         let waited = joining.waited(out.cx.now);
@@ -304,7 +307,7 @@ impl Joiner {
         // Whoever found this node knows a cluster; patience may be shorter than the time that they may take.
         let may_found =
             (is_first || is_patient) && awaited_until.is_none() && !self.is_held_up(out.cx, out.view, reunion);
-        let founds = may_found && self.transfer.is_none() && !prospects.is_raising;
+        let founds = may_found && self.transfer.is_none() && !is_raising;
         founds.then(|| {
             out.cx.output(Output::Notice(Notice::Founded));
             JoinStep::BecomeUp

@@ -137,15 +137,6 @@ pub(crate) enum JoinStep {
     Unreached(SocketAddr),
 }
 
-/// Facts of the rest of its node that a joiner judges by.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Prospects {
-    /// The members of its cluster would form an electorate, and it knows of none.
-    pub(crate) may_form: bool,
-    /// A raised incarnation waits for the disk.
-    pub(crate) is_raising: bool,
-}
-
 impl Joiner {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
         Self { rng, joining: None, transfer: None }

@@ -30,7 +30,7 @@ mod status;
 mod transfer;
 
 pub(crate) use founding::NotUp;
-pub(crate) use join::{JoinStep, Joiner, Prospects};
+pub(crate) use join::{JoinStep, Joiner};
 pub(crate) use names::NameProbes;
 pub(crate) use reachable::push_unreachable;
 pub(crate) use sponsor::Sponsor;

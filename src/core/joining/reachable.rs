@@ -36,7 +36,7 @@
 //!
 //! Must not know: what a node does that is not reachable.
 
-use super::join::Joiner;
+use super::join::{JoinStep, Joiner};
 use super::sponsor::{Sponsor, decide};
 use crate::counters::DropReason;
 use crate::packet::Outbox;
@@ -252,14 +252,13 @@ impl Joiner {
         out.cx.timers.set(Timer::Reach, until.min(out.cx.now + REACH_RETRY));
     }
 
-    /// Takes the answer that this node's advertised address was reached, or that its sponsor is at its own; returns true if
-    /// this node is to become Up by that.
-    pub(crate) fn on_reached(&mut self, out: &mut Outbox<'_>, nonce: Nonce, is_raising: bool) -> bool {
+    /// Takes the answer that this node's advertised address was reached, or that its sponsor is at its own.
+    pub(crate) fn on_reached(&mut self, out: &mut Outbox<'_>, nonce: Nonce, is_raising: bool) -> Option<JoinStep> {
         let reach = self.joining.as_mut().and_then(|joining| joining.reach.take_if(|reach| reach.nonce == nonce));
         match reach {
             None => out.cx.counters.drop(DropReason::Unasked),
             Some(Reach { sponsor: Some((from, run)), .. }) => self.pull_from(out, from, run),
-            Some(_) if !is_raising => return true,
+            Some(_) if !is_raising => return Some(JoinStep::BecomeUp),
             // As soon as the disk has stored the incarnation, it is asked again.
             Some(reach) => {
                 if let Some(joining) = &mut self.joining {
@@ -267,7 +266,7 @@ impl Joiner {
                 }
             }
         }
-        false
+        None
     }
 }
 

@@ -27,7 +27,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::Lead;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{Delta, Descent, ElectorateReport, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term};
 use crate::io::Output;
@@ -64,7 +64,7 @@ impl Known {
 /// What is known of the leader.
 impl Lead {
     /// Takes a claim that began or was renewed: this node's own until then, or another node's.
-    pub(super) fn learn_claim(&mut self, around: &mut Surroundings<'_>, claim: Known, own_until: Option<Time>) {
+    pub(super) fn learn_claim(&mut self, cx: &mut LeadContext<'_>, claim: Known, own_until: Option<Time>) {
         // News of a claim that ran out looks younger than it is, by the time that it was on its way.
         let ran_out = self.ran_out.as_ref().filter(|over| over.descent == claim.descent);
         let newest = self.known.as_ref().or(ran_out);
@@ -75,7 +75,7 @@ impl Lead {
         }
         // A leader hears of its claim from nobody else: its own machine says when it is over. And a leader that gave
         // leadership up is not shown again in that term: others passed the news on before they heard of it.
-        let is_over = || around.now >= claim.until() || self.is_leading() || self.is_echo(&claim);
+        let is_over = || cx.now >= claim.until() || self.is_leading() || self.is_echo(&claim);
         if own_until.is_none() && is_over() {
             return;
         }
@@ -83,28 +83,28 @@ impl Lead {
         self.claim_until = own_until;
         self.known = Some(claim);
         self.failures_told.clear();
-        self.forwards.values_mut().for_each(|forward| forward.leader_heard(around.now));
-        self.found_nothing_anew(around, View::ME);
-        self.publish(around.view, LossReason::Expired);
-        self.flood(around);
-        self.schedule(around);
+        self.forwards.values_mut().for_each(|forward| forward.leader_heard(cx.now));
+        self.found_nothing_anew(cx, View::ME);
+        self.publish(cx.view, LossReason::Expired);
+        self.flood(cx);
+        self.schedule(cx);
     }
 
     /// Notes that the leader of this term, of this electorate, has given leadership up.
-    pub(super) fn learn_release(&mut self, around: &mut Surroundings<'_>, term: Term, of: Option<Descent>) {
+    pub(super) fn learn_release(&mut self, cx: &mut LeadContext<'_>, term: Term, of: Option<Descent>) {
         if self.is_leading() {
             // A leader hears of its claim from nobody else.
             return;
         }
-        self.give_up(term, around.now);
+        self.give_up(term, cx.now);
         // Old news of an earlier term must not be shown under this one: that would name a second leader of it.
         self.known.take_if(|known| known.term <= term);
         if term > self.term {
             (self.term, self.term_of) = (term, of);
         }
-        self.publish(around.view, LossReason::Resigned);
-        self.flood(around);
-        self.schedule(around);
+        self.publish(cx.view, LossReason::Resigned);
+        self.flood(cx);
+        self.schedule(cx);
     }
 
     /// Notes that leadership in this term was given up.
@@ -121,26 +121,26 @@ impl Lead {
     }
 
     /// Forgets the leader, if its last known renewal is a lease old.
-    pub(super) fn expire_known(&mut self, around: &mut Surroundings<'_>) {
+    pub(super) fn expire_known(&mut self, cx: &mut LeadContext<'_>) {
         if !self.is_leading()
-            && let Some(over) = self.known.take_if(|known| around.now >= known.until())
+            && let Some(over) = self.known.take_if(|known| cx.now >= known.until())
         {
             self.ran_out = Some(over);
-            self.publish(around.view, LossReason::Expired);
+            self.publish(cx.view, LossReason::Expired);
         }
     }
 
     /// Takes a renewal of the known leader, and reports it if it is news.
-    fn renew_known(&mut self, around: &mut Surroundings<'_>, sequence: u64, age_ms: u64) {
+    fn renew_known(&mut self, cx: &mut LeadContext<'_>, sequence: u64, age_ms: u64) {
         if self.is_leading() {
             return;
         }
         let Some(known) = self.known.as_mut().filter(|known| known.sequence < sequence) else { return };
         known.sequence = sequence;
-        known.sent = known.sent.max(around.now - Duration::from_millis(age_ms) - around.waited);
+        known.sent = known.sent.max(cx.now - Duration::from_millis(age_ms) - cx.waited);
         self.told.valid_until = Some(known.until());
         self.output(Output::Leadership(self.told.clone()));
-        self.schedule(around);
+        self.schedule(cx);
     }
 }
 
@@ -169,25 +169,25 @@ impl Lead {
     }
 
     /// Takes a peer's renewal of the leader.
-    pub(crate) fn on_leader_renewal(&mut self, around: &mut Surroundings<'_>, from: Slot, renewal: &LeaderRenewal) {
+    pub(crate) fn on_leader_renewal(&mut self, cx: &mut LeadContext<'_>, from: Slot, renewal: &LeaderRenewal) {
         if !renewal.term.is_usable() {
-            return around.counters.drop(DropReason::Malformed);
+            return cx.counters.drop(DropReason::Malformed);
         }
-        let Some(agreed) = &self.agreed else { return self.ask(around, from) };
+        let Some(agreed) = &self.agreed else { return self.ask(cx, from) };
         let is_same_line = agreed.electorate.lineage.0 as u32 == renewal.lineage;
         if !is_same_line || renewal.term > self.term || self.ended.is_some() {
-            return self.ask(around, from);
+            return self.ask(cx, from);
         }
         let is_behind = renewal.number > agreed.number;
         let is_of_this_term = renewal.term == self.term && !self.is_leading();
         if is_of_this_term && self.known.is_none() {
-            return self.ask(around, from);
+            return self.ask(cx, from);
         }
         if is_of_this_term {
-            self.renew_known(around, renewal.sequence, renewal.age_ms);
+            self.renew_known(cx, renewal.sequence, renewal.age_ms);
         }
         if is_behind {
-            self.ask(around, from);
+            self.ask(cx, from);
         }
     }
 }
@@ -226,50 +226,50 @@ impl Lead {
     }
 
     /// Takes a member's report of who leads, or that nobody does any more.
-    pub(crate) fn on_leader_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: LeaderClaim) {
+    pub(crate) fn on_leader_claim(&mut self, cx: &mut LeadContext<'_>, from: Slot, claim: LeaderClaim) {
         if !is_plausible(&claim) {
-            return around.counters.drop(DropReason::Malformed);
+            return cx.counters.drop(DropReason::Malformed);
         }
-        let by = around.view.record(from).run;
-        self.on_electorate_report(around, by, ElectorateReport { descent: claim.descent, is_sure: true });
+        let by = cx.view.record(from).run;
+        self.on_electorate_report(cx, by, ElectorateReport { descent: claim.descent, is_sure: true });
         if claim.leader.is_some() {
             // One that this node went over from may be all that it still reaches, and is no reason to found nothing.
             if self.founded().is_none_or(|founded| !founded.stands_over(&claim.descent)) {
-                self.found_nothing_anew(around, from);
+                self.found_nothing_anew(cx, from);
             }
-            self.meet_other_electorate(around, by, &claim.descent, Some(&claim));
+            self.meet_other_electorate(cx, by, &claim.descent, Some(&claim));
         }
-        if !self.follows(around, by, &claim) {
-            return self.lead_above(around, &claim);
+        if !self.follows(cx, by, &claim) {
+            return self.lead_above(cx, &claim);
         }
-        if self.followed.is_some() && !self.follow_claim(around, from, &claim) {
-            return self.schedule(around);
+        if self.followed.is_some() && !self.follow_claim(cx, from, &claim) {
+            return self.schedule(cx);
         }
-        self.take_news_of_view(around, from, claim.view, &claim.descent, claim.delta.as_ref());
+        self.take_news_of_view(cx, from, claim.view, &claim.descent, claim.delta.as_ref());
         if self.is_leading() && claim.leader.is_none() && claim.term >= self.term {
             // While this node's claim holds, only voters whose disks were put back can have led in that term: that has ended.
-            return self.lead_above(around, &claim);
+            return self.lead_above(cx, &claim);
         }
         let LeaderClaim { descent, term, sequence, age_ms, .. } = claim;
-        let sent = around.now - Duration::from_millis(age_ms) - around.waited;
+        let sent = cx.now - Duration::from_millis(age_ms) - cx.waited;
         let (descent, lease) = (Some(descent), Duration::from_millis(claim.lease_ms));
         let led = claim.leader.map(|leader| Known { descent, term, leader, sequence, sent, lease });
         match led {
             Some(led) if self.known.as_ref().is_some_and(|known| known.term == term && known.leader == led.leader) => {
-                self.renew_known(around, sequence, age_ms);
+                self.renew_known(cx, sequence, age_ms);
             }
             Some(led) => {
-                self.tell_of_ended(around, &led.leader, term);
-                self.learn_claim(around, led, None);
+                self.tell_of_ended(cx, &led.leader, term);
+                self.learn_claim(cx, led, None);
             }
-            None if term >= self.term && self.ended.is_none() => self.learn_release(around, term, descent),
+            None if term >= self.term && self.ended.is_none() => self.learn_release(cx, term, descent),
             None => {}
         }
     }
 
     /// Floods news of the leader or of a view at once, like a change of a record. That nobody leads is told of a term that was
     /// given up: whoever has a view before it knows who leads, or has lost sight of a leader, knows nothing of that.
-    pub(super) fn flood(&mut self, around: &Surroundings<'_>) {
+    pub(super) fn flood(&mut self, cx: &LeadContext<'_>) {
         let Some(agreed) = &self.agreed else { return };
         let (is_led, number) = (self.known.is_some(), agreed.number);
         let is_given_up = !is_led && self.given_up.is_some_and(|(term, _)| term == self.term);
@@ -279,7 +279,7 @@ impl Lead {
         let has_content = is_led || is_end || number != told;
         if is_news && has_content {
             let is_own = self.is_leading() || self.leave_by.is_some();
-            let claim = self.claim(around.now).map(|claim| {
+            let claim = self.claim(cx.now).map(|claim| {
                 let term = if is_led || is_given_up { claim.term } else { claim.descent.began };
                 Box::new(LeaderClaim { term, ..claim })
             });
@@ -291,13 +291,13 @@ impl Lead {
 /// Questions.
 impl Lead {
     /// Answers a member that asks who leads.
-    pub(crate) fn on_who_leads(&mut self, around: &mut Surroundings<'_>, from: Slot, nonce: Nonce) {
-        let last = &mut around.view.peer_mut(from).rare_mut().last_led;
-        if !is_due(around.now, *last, LEADER_ANSWER_INTERVAL) {
-            return around.counters.drop(DropReason::RateLimited);
+    pub(crate) fn on_who_leads(&mut self, cx: &mut LeadContext<'_>, from: Slot, nonce: Nonce) {
+        let last = &mut cx.view.peer_mut(from).rare_mut().last_led;
+        if !is_due(cx.now, *last, LEADER_ANSWER_INTERVAL) {
+            return cx.counters.drop(DropReason::RateLimited);
         }
-        *last = Some(around.now);
-        let Some(mut claim) = self.claim(around.now) else { return self.tell_founded(from) };
+        *last = Some(cx.now);
+        let Some(mut claim) = self.claim(cx.now) else { return self.tell_founded(from) };
         claim.answers = Some(nonce);
         if self.known.is_none() {
             // The answer never says that the leader is gone: one that resigned has said so, and one that is silent may
@@ -316,11 +316,11 @@ impl Lead {
     }
 
     /// Asks a voter who leads, if the news of it is old, or the leader itself while no voters are known.
-    pub(super) fn ask_who_leads(&mut self, around: &mut Surroundings<'_>) {
-        if self.ask_deadline().is_none_or(|at| around.now < at) {
+    pub(super) fn ask_who_leads(&mut self, cx: &mut LeadContext<'_>) {
+        if self.ask_deadline().is_none_or(|at| cx.now < at) {
             return;
         }
-        let view = &*around.view;
+        let view = &*cx.view;
         let names: Vec<&NodeId> = match self.electorate() {
             Some(electorate) => electorate.voters.iter().map(|voter| &voter.id).collect(),
             None => self.known.iter().map(|known| &known.leader).collect(),
@@ -329,24 +329,24 @@ impl Lead {
         let voters: Vec<Slot> =
             names.into_iter().filter_map(|name| view.slot_of(name.as_str())).filter(is_up).collect();
         match voters.choose(&mut self.random) {
-            Some(voter) => self.ask(around, *voter),
-            None => self.asked_at = Some(around.now),
+            Some(voter) => self.ask(cx, *voter),
+            None => self.asked_at = Some(cx.now),
         }
     }
 
     /// Asks any member who leads, as a newcomer does.
-    pub(super) fn ask_anybody(&mut self, around: &mut Surroundings<'_>) {
-        let peer = around.view.live().choose(&mut self.random).copied();
+    pub(super) fn ask_anybody(&mut self, cx: &mut LeadContext<'_>) {
+        let peer = cx.view.live().choose(&mut self.random).copied();
         if let Some(peer) = peer.filter(|_| self.known.is_none()) {
-            self.ask(around, peer);
+            self.ask(cx, peer);
         }
     }
 
     /// Asks a member who leads, if nobody was asked a moment ago.
-    pub(super) fn ask(&mut self, around: &mut Surroundings<'_>, whom: Slot) {
-        if is_due(around.now, self.asked_at, WHO_LEADS_INTERVAL) {
-            self.asked_at = Some(around.now);
-            let nonce = Nonce(self.first_nonce.wrapping_add(around.now.as_nanos()));
+    pub(super) fn ask(&mut self, cx: &mut LeadContext<'_>, whom: Slot) {
+        if is_due(cx.now, self.asked_at, WHO_LEADS_INTERVAL) {
+            self.asked_at = Some(cx.now);
+            let nonce = Nonce(self.first_nonce.wrapping_add(cx.now.as_nanos()));
             self.steps.push(LeadStep::tell(whom, Message::WhoLeads { nonce }));
         }
     }

@@ -27,7 +27,7 @@ use rand::{Rng, RngExt};
 
 use super::Lead;
 use super::electing::belongs_in_view;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{ChangeError, Electorate};
 use crate::io::{CommandError, Output, Reply, Ticket};
@@ -96,22 +96,22 @@ impl Forward {
 /// Commands given here.
 impl Lead {
     /// Takes an operator's command for another electorate.
-    pub(crate) fn asked_for_voters(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, request: VoterRequest) {
-        if !around.phase.is_up() {
+    pub(crate) fn asked_for_voters(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, request: VoterRequest) {
+        if !cx.phase.is_up() {
             return self.refuse(ticket, CommandError::Joining);
         }
-        let may_be_asked = self.leader_elsewhere(around.view).is_some() || self.may_be_led(around.view);
+        let may_be_asked = self.leader_elsewhere(cx.view).is_some() || self.may_be_led(cx.view);
         if may_be_asked && !self.is_leading() {
-            self.forward(around, ticket, request);
+            self.forward(cx, ticket, request);
         } else {
-            self.change_voters(around, ticket, &request);
+            self.change_voters(cx, ticket, &request);
         }
     }
 
     /// Takes an operator's command for another leader. It is meant for the term that is known here: a question that
     /// comes late must not depose the successor.
-    pub(crate) fn asked_to_resign(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, to: Option<NodeId>) {
-        if !around.phase.is_up() {
+    pub(crate) fn asked_to_resign(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, to: Option<NodeId>) {
+        if !cx.phase.is_up() {
             return self.refuse(ticket, CommandError::Joining);
         }
         let Some(known) = &self.known else { return self.refuse(ticket, ChangeError::NotLeader) };
@@ -120,22 +120,22 @@ impl Lead {
             return self.refuse(ticket, ChangeError::LeadsAlready { id });
         }
         let term = known.term;
-        self.asked_for_voters(around, ticket, VoterRequest::Resign { term, to });
+        self.asked_for_voters(cx, ticket, VoterRequest::Resign { term, to });
     }
 
     /// Begins another generation of the electorate on an operator's command, since too few of its voters are left.
-    pub(crate) fn recover(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, voters: Vec<NodeId>) {
+    pub(crate) fn recover(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.random();
-        if !around.phase.is_up() {
+        if !cx.phase.is_up() {
             return self.refuse(ticket, CommandError::Joining);
         }
-        self.with_election(around, |election, context| election.recover(context, ticket, voters, lineage));
+        self.with_election(cx, |election, context| election.recover(context, ticket, voters, lineage));
     }
 
     /// Does what only the leader does, for an operator at this node or by way of a member.
-    fn change_voters(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, request: &VoterRequest) {
-        let objection = self.objection_to(around.view, request);
-        self.with_election(around, |election, context| match (objection, request) {
+    fn change_voters(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, request: &VoterRequest) {
+        let objection = self.objection_to(cx.view, request);
+        self.with_election(cx, |election, context| match (objection, request) {
             (Some(error), _) => election.refuse(Some(ticket), error),
             (None, VoterRequest::Add(id)) => election.add_voter(context, ticket, id.clone()),
             (None, VoterRequest::Remove(id)) => election.remove_voter(context, ticket, id),
@@ -190,8 +190,8 @@ impl Lead {
     }
 
     /// Begins to ask the leader, or to wait for one.
-    fn forward(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, request: VoterRequest) {
-        let (now, nonce) = (around.now, Nonce(self.random.next_u64()));
+    fn forward(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, request: VoterRequest) {
+        let (now, nonce) = (cx.now, Nonce(self.random.next_u64()));
         if self.forwards.len() >= MAX_FORWARDED_COMMANDS {
             return self.refuse(ticket, CommandError::Busy);
         }
@@ -206,24 +206,24 @@ impl Lead {
             until: now + FORWARD_TIMEOUT,
         };
         self.forwards.insert(ticket, forward);
-        self.continue_forwards(around);
-        self.schedule(around);
+        self.continue_forwards(cx);
+        self.schedule(cx);
     }
 
     /// Asks again, or asks a new leader, or gives up.
-    pub(super) fn continue_forwards(&mut self, around: &mut Surroundings<'_>) {
-        let is_due = |forward: &Forward| around.now >= forward.deadline();
+    pub(super) fn continue_forwards(&mut self, cx: &mut LeadContext<'_>) {
+        let is_due = |forward: &Forward| cx.now >= forward.deadline();
         let due: Vec<Ticket> =
             self.forwards.iter().filter(|(_, forward)| is_due(forward)).map(|(ticket, _)| *ticket).collect();
         for ticket in due {
             if let Some(forward) = self.forwards.remove(&ticket) {
-                self.continue_forward(around, ticket, forward);
+                self.continue_forward(cx, ticket, forward);
             }
         }
     }
 
-    fn continue_forward(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, mut forward: Forward) {
-        let now = around.now;
+    fn continue_forward(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, mut forward: Forward) {
+        let now = cx.now;
         if let (VoterRequest::Resign { term, to }, Some(known)) = (&forward.question.request, &self.known)
             && known.term > *term
         {
@@ -241,10 +241,10 @@ impl Lead {
                 // The leader before may have carried the command out.
                 return self.refuse(ticket, ChangeError::Interrupted);
             }
-            return self.change_voters(around, ticket, &forward.question.request);
+            return self.change_voters(cx, ticket, &forward.question.request);
         }
-        match self.leader_elsewhere(around.view).filter(|_| forward.asks < MAX_FORWARD_ASKS) {
-            Some(leader) => self.steps.push(forward.ask(leader, around.view.record(leader), now)),
+        match self.leader_elsewhere(cx.view).filter(|_| forward.asks < MAX_FORWARD_ASKS) {
+            Some(leader) => self.steps.push(forward.ask(leader, cx.view.record(leader), now)),
             None if forward.asks > 0 => forward.ask_at = now + FORWARD_RETRY,
             None if now < forward.led_by => forward.ask_at = (now + FORWARD_RETRY).min(forward.led_by),
             None => return self.refuse(ticket, forward.without_an_answer()),
@@ -253,13 +253,13 @@ impl Lead {
     }
 
     /// Takes the leader's answer to a command.
-    pub(crate) fn on_voters_changed(&mut self, around: &mut Surroundings<'_>, from: Slot, changed: &VotersChanged) {
-        let run = around.view.record(from).run;
+    pub(crate) fn on_voters_changed(&mut self, cx: &mut LeadContext<'_>, from: Slot, changed: &VotersChanged) {
+        let run = cx.view.record(from).run;
         let found = self.forwards.iter_mut().find(|(_, forward)| {
             let was_asked = forward.asked.as_ref().is_some_and(|(asked, _)| *asked == run);
             was_asked && forward.question.nonce == changed.nonce
         });
-        let Some((ticket, forward)) = found else { return around.counters.drop(DropReason::Unasked) };
+        let Some((ticket, forward)) = found else { return cx.counters.drop(DropReason::Unasked) };
         let ticket = *ticket;
         let result = match &changed.result {
             // It has done nothing, and another node will lead.
@@ -282,9 +282,9 @@ impl Lead {
             self.answer(ticket, result);
         } else {
             forward.asked = None;
-            forward.ask_at = around.now + FORWARD_RETRY;
+            forward.ask_at = cx.now + FORWARD_RETRY;
         }
-        self.schedule(around);
+        self.schedule(cx);
     }
 }
 
@@ -335,22 +335,16 @@ impl RemoteCommands {
 /// Commands of other members.
 impl Lead {
     /// Takes the request of a member, by this run, that this node, as the leader, change the electorate.
-    pub(crate) fn on_change_voters(
-        &mut self,
-        around: &mut Surroundings<'_>,
-        from: Slot,
-        run: Run,
-        question: &ChangeVoters,
-    ) {
-        let (now, nonce) = (around.now, question.nonce);
-        if !around.phase.is_up() || around.view.entry(from).status != Status::Up {
-            return around.counters.drop(DropReason::WrongState);
+    pub(crate) fn on_change_voters(&mut self, cx: &mut LeadContext<'_>, from: Slot, run: Run, question: &ChangeVoters) {
+        let (now, nonce) = (cx.now, question.nonce);
+        if !cx.phase.is_up() || cx.view.entry(from).status != Status::Up {
+            return cx.counters.drop(DropReason::WrongState);
         }
         if let Some(known) = self.remote_commands.questions.get_mut(&(run, nonce)) {
             // While the command is being carried out, the member that asked waits.
             let Some((result, told_at)) = &mut known.outcome else { return };
             if !is_due(now, Some(*told_at), ANSWER_INTERVAL) {
-                return around.counters.drop(DropReason::RateLimited);
+                return cx.counters.drop(DropReason::RateLimited);
             }
             *told_at = now;
             let result = result.clone();
@@ -360,22 +354,22 @@ impl Lead {
             return self.tell_outcome(from, nonce, Err(ChangeError::NotLeader));
         }
         match self.remote_commands.take_down((run, nonce), now) {
-            Some(ticket) => self.change_voters(around, ticket, &question.request),
-            None => around.counters.drop(DropReason::TableFull),
+            Some(ticket) => self.change_voters(cx, ticket, &question.request),
+            None => cx.counters.drop(DropReason::TableFull),
         }
     }
 
     /// Notes the outcome of a member's question, and answers it.
     pub(super) fn answer_member(
         &mut self,
-        around: &Surroundings<'_>,
+        cx: &LeadContext<'_>,
         ticket: Ticket,
         result: Result<Electorate, ChangeError>,
     ) {
         let found = self.remote_commands.questions.iter_mut().find(|(_, question)| question.ticket == ticket);
         let Some((&(run, nonce), question)) = found else { return };
-        question.outcome = Some((result.clone(), around.now));
-        if let Some(slot) = around.view.slot_of_run(run) {
+        question.outcome = Some((result.clone(), cx.now));
+        if let Some(slot) = cx.view.slot_of_run(run) {
             self.tell_outcome(slot, nonce, result);
         }
     }

@@ -10,7 +10,7 @@ use rand::RngExt;
 use super::Lead;
 use super::claims::Known;
 use super::commands::RemoteCommands;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{
     Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, Electorate, LossReason, Roster,
@@ -37,60 +37,60 @@ impl Lead {
     /// Calls the election machine, and does what it says.
     pub(crate) fn with_election<T>(
         &mut self,
-        around: &mut Surroundings<'_>,
+        cx: &mut LeadContext<'_>,
         act: impl FnOnce(&mut Election, &Context<'_>) -> T,
     ) -> T {
-        let view = &*around.view;
+        let view = &*cx.view;
         let members = || members_of(view);
-        let (now, random, is_up) = (around.now, self.random.random(), around.phase.is_up());
+        let (now, random, is_up) = (cx.now, self.random.random(), cx.phase.is_up());
         let result = act(&mut self.election, &Context { now, random, is_up, members: &members });
         let actions: Vec<Action> = std::iter::from_fn(|| self.election.poll()).collect();
         for action in actions {
-            self.carry_out(around, action);
+            self.carry_out(cx, action);
         }
-        self.schedule(around);
+        self.schedule(cx);
         result
     }
 
-    fn carry_out(&mut self, around: &mut Surroundings<'_>, action: Action) {
+    fn carry_out(&mut self, cx: &mut LeadContext<'_>, action: Action) {
         match action {
             Action::Send { to, message } => {
-                let to = around.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
+                let to = cx.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
                 self.steps.extend(to.map(|to| LeadStep::SendToVoter { to, message: Box::new(message) }));
             }
             Action::Persist(_) => self.steps.push(LeadStep::Persist(Box::new(self.election.ballot().clone()))),
-            Action::Claimed { .. } if self.follows_a_leader(around.now) => {
-                self.with_election(around, Election::stop_leading);
+            Action::Claimed { .. } if self.follows_a_leader(cx.now) => {
+                self.with_election(cx, Election::stop_leading);
             }
             Action::Claimed { term, sequence, sent, until } => {
-                let leader = around.view.record(View::ME).id.clone();
+                let leader = cx.view.record(View::ME).id.clone();
                 let descent = self.election.electorate().map(Electorate::descent);
                 let claim = Known { descent, term, leader, sequence, sent, lease: until.since(sent) };
-                self.learn_claim(around, claim, Some(until));
+                self.learn_claim(cx, claim, Some(until));
             }
             Action::Lost { term, reason } => {
                 self.claim_until = None;
                 self.known = None;
-                self.give_up(term, around.now);
-                self.publish(around.view, reason);
+                self.give_up(term, cx.now);
+                self.publish(cx.view, reason);
                 if reason == LossReason::Resigned {
                     self.output(Output::EndWork { term });
                 }
             }
             Action::Followed { term, leader, sequence, sent, lease } => {
                 let descent = self.election.electorate().map(Electorate::descent);
-                let claim = Known { descent, term, leader, sequence, sent: sent - around.waited, lease };
-                self.learn_claim(around, claim, None);
+                let claim = Known { descent, term, leader, sequence, sent: sent - cx.waited, lease };
+                self.learn_claim(cx, claim, None);
             }
             Action::Released { term } => {
                 let descent = self.election.electorate().map(Electorate::descent);
-                self.learn_release(around, term, descent);
+                self.learn_release(cx, term, descent);
             }
-            Action::Agreed(view) => self.learn_agreed(around, view, None),
-            Action::Wanted { view, from } => self.want_view(around, view, &from),
-            Action::Quorum { .. } => self.publish(around.view, LossReason::QuorumLost),
+            Action::Agreed(view) => self.learn_agreed(cx, view, None),
+            Action::Wanted { view, from } => self.want_view(cx, view, &from),
+            Action::Quorum { .. } => self.publish(cx.view, LossReason::QuorumLost),
             Action::Answer { ticket, result } if RemoteCommands::is_ticket(ticket) => {
-                self.answer_member(around, ticket, result);
+                self.answer_member(cx, ticket, result);
             }
             Action::Answer { ticket, result } => self.answer(ticket, result),
             Action::Confirmed { ticket, result } => {
@@ -98,22 +98,22 @@ impl Lead {
                 let reply = result.map_or_else(|error| Reply::Refused(error.into()), proven);
                 self.output(Output::Reply { ticket, reply });
             }
-            Action::Alarm(alarm) => self.raise_alarm(around, alarm),
+            Action::Alarm(alarm) => self.raise_alarm(cx, alarm),
         }
     }
 
     /// Tells the operator of a condition, at most once in a while.
-    pub(super) fn raise_alarm(&mut self, around: &mut Surroundings<'_>, alarm: Alarm) {
+    pub(super) fn raise_alarm(&mut self, cx: &mut LeadContext<'_>, alarm: Alarm) {
         let kind = alarm.kind();
         let is_failure = matches!(alarm, Alarm::ElectionFailed { .. } | Alarm::RenewalFailed);
         match alarm {
-            Alarm::ElectionFailed { .. } => around.counters.elections_failed += 1,
-            Alarm::RenewalFailed => around.counters.renewal_failures += 1,
-            Alarm::TermLimit { .. } => around.counters.drop(DropReason::Implausible),
+            Alarm::ElectionFailed { .. } => cx.counters.elections_failed += 1,
+            Alarm::RenewalFailed => cx.counters.renewal_failures += 1,
+            Alarm::TermLimit { .. } => cx.counters.drop(DropReason::Implausible),
             _ => {}
         }
         // A failure is told once, however many attempts fail like it before somebody leads.
-        if self.failures_told.contains(kind) || !self.alarms.take(around.now, kind) {
+        if self.failures_told.contains(kind) || !self.alarms.take(cx.now, kind) {
             return;
         }
         if is_failure {
@@ -123,26 +123,26 @@ impl Lead {
     }
 
     /// Takes a voter's message.
-    pub(crate) fn on_election(&mut self, around: &mut Surroundings<'_>, from: Slot, message: ElectionMessage) {
-        let record = around.view.record(from);
+    pub(crate) fn on_election(&mut self, cx: &mut LeadContext<'_>, from: Slot, message: ElectionMessage) {
+        let record = cx.view.record(from);
         let (id, run) = (record.id.clone(), record.run);
         if let Body::Roster(Roster { founded: Some(founded), .. }) = message.body {
             if !founded.descent.is_well_formed() {
-                return around.counters.drop(DropReason::Malformed);
+                return cx.counters.drop(DropReason::Malformed);
             }
-            self.on_electorate_report(around, run, founded);
+            self.on_electorate_report(cx, run, founded);
         }
         let ignored = self.election.ignored();
-        self.with_election(around, |election, context| election.receive(context, &id, message));
+        self.with_election(cx, |election, context| election.receive(context, &id, message));
         if self.election.ignored() > ignored {
-            around.counters.drop(DropReason::WrongState);
+            cx.counters.drop(DropReason::WrongState);
         }
     }
 
     /// Ends this node's claim if it ran out while this process stood still. Called before any input.
-    pub(crate) fn expire_claim(&mut self, around: &mut Surroundings<'_>) {
-        if self.claim_until.is_some_and(|until| around.now >= until) {
-            self.with_election(around, Election::expire);
+    pub(crate) fn expire_claim(&mut self, cx: &mut LeadContext<'_>) {
+        if self.claim_until.is_some_and(|until| cx.now >= until) {
+            self.with_election(cx, Election::expire);
         }
     }
 }
@@ -150,29 +150,29 @@ impl Lead {
 /// Changes that may concern the voters.
 impl Lead {
     /// Tells the election machine whether this node is Up, if that has changed. Called after any input.
-    pub(crate) fn note_phase(&mut self, around: &mut Surroundings<'_>) {
-        let is_up = around.phase.is_up();
+    pub(crate) fn note_phase(&mut self, cx: &mut LeadContext<'_>) {
+        let is_up = cx.phase.is_up();
         if std::mem::replace(&mut self.seen.is_up, is_up) == is_up {
             return;
         }
-        self.with_election(around, Election::status_changed);
+        self.with_election(cx, Election::status_changed);
         if is_up {
-            self.ask_anybody(around);
+            self.ask_anybody(cx);
         }
     }
 
     /// Takes note of the members, whose table has changed so many times until now. Called after any input.
-    pub(crate) fn note_members(&mut self, around: &mut Surroundings<'_>, changes: u64) {
+    pub(crate) fn note_members(&mut self, cx: &mut LeadContext<'_>, changes: u64) {
         if std::mem::replace(&mut self.seen.changes, changes) != changes {
-            let draining = self.draining_voters(around.view);
-            self.with_election(around, |election, context| {
+            let draining = self.draining_voters(cx.view);
+            self.with_election(cx, |election, context| {
                 election.note_draining(context, draining);
                 election.members_changed(context);
             });
-            self.publish(around.view, LossReason::Expired);
-            self.tell_if_all_drain(around);
+            self.publish(cx.view, LossReason::Expired);
+            self.tell_if_all_drain(cx);
         }
-        let live = around.view.live().len();
+        let live = cx.view.live().len();
         let is_more = live > std::mem::replace(&mut self.seen.live, live);
         if is_more {
             // Whoever comes may follow another electorate: the leader is told of again.
@@ -186,12 +186,12 @@ impl Lead {
     }
 
     /// Tells the operator when all voters that are there have come to drain, here as at every other node.
-    fn tell_if_all_drain(&mut self, around: &mut Surroundings<'_>) {
-        let (there, may_lead) = self.voters_there(around.view).unwrap_or_default();
+    fn tell_if_all_drain(&mut self, cx: &mut LeadContext<'_>) {
+        let (there, may_lead) = self.voters_there(cx.view).unwrap_or_default();
         let all_drain = there > 0 && may_lead == 0;
         let did = std::mem::replace(&mut self.seen.all_drain, all_drain);
         if all_drain && !did {
-            self.raise_alarm(around, Alarm::AllDrain);
+            self.raise_alarm(cx, Alarm::AllDrain);
         }
     }
 
@@ -207,14 +207,14 @@ impl Lead {
 /// Leaving.
 impl Lead {
     /// Hands leadership over before leaving; returns true if that has to be waited for.
-    pub(crate) fn hand_over(&mut self, around: &mut Surroundings<'_>) -> bool {
+    pub(crate) fn hand_over(&mut self, cx: &mut LeadContext<'_>) -> bool {
         if self.leave_by.is_some() {
             return true;
         }
-        let is_leading = self.with_election(around, Election::resign);
+        let is_leading = self.with_election(cx, Election::resign);
         if is_leading {
-            self.leave_by = Some(around.now + HAND_OVER_TIMEOUT);
-            self.schedule(around);
+            self.leave_by = Some(cx.now + HAND_OVER_TIMEOUT);
+            self.schedule(cx);
         }
         is_leading
     }
@@ -226,9 +226,9 @@ impl Lead {
 
     /// Tells the election machine that this node leaves, before it ends. A node that leaves a cluster where nobody else
     /// is left goes from Up to its end in one step, so that the machine has not seen that it leaves.
-    pub(crate) fn part_from_voters(&mut self, around: &mut Surroundings<'_>) {
-        if around.phase.is_leaving() && self.seen.is_up {
-            self.with_election(around, Election::status_changed);
+    pub(crate) fn part_from_voters(&mut self, cx: &mut LeadContext<'_>) {
+        if cx.phase.is_leaving() && self.seen.is_up {
+            self.with_election(cx, Election::status_changed);
         }
     }
 }

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 
 use super::Lead;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
 use crate::io::{CommandError, Ticket};
 use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};
@@ -58,59 +58,59 @@ impl Lead {
     }
 
     /// Takes a report, by a member or by the sponsor that welcomes this node, that the cluster has an electorate.
-    pub(crate) fn on_electorate_report(&mut self, around: &mut Surroundings<'_>, by: Run, founded: ElectorateReport) {
+    pub(crate) fn on_electorate_report(&mut self, cx: &mut LeadContext<'_>, by: Run, founded: ElectorateReport) {
         if founded.is_sure {
-            self.meet_other_electorate(around, by, &founded.descent, None);
+            self.meet_other_electorate(cx, by, &founded.descent, None);
         }
         if self.founded().is_some_and(|known| !founded.descent.stands_over(&known)) {
             return;
         }
-        self.hearsay.hear(by, founded, around.now);
-        self.tell_election_of_electorate(around, None);
-        self.schedule(around);
+        self.hearsay.hear(by, founded, cx.now);
+        self.tell_election_of_electorate(cx, None);
+        self.schedule(cx);
     }
 
     /// Makes this node sure of this electorate.
-    pub(super) fn make_sure_of(&mut self, around: &mut Surroundings<'_>, descent: Descent) {
+    pub(super) fn make_sure_of(&mut self, cx: &mut LeadContext<'_>, descent: Descent) {
         if !self.election.yields_to(&descent) {
             return;
         }
         self.hearsay = Hearsay::default();
-        self.tell_election_of_electorate(around, Some(descent));
+        self.tell_election_of_electorate(cx, Some(descent));
     }
 
-    fn tell_election_of_electorate(&mut self, around: &mut Surroundings<'_>, sure: Option<Descent>) {
+    fn tell_election_of_electorate(&mut self, cx: &mut LeadContext<'_>, sure: Option<Descent>) {
         let rumoured = self.hearsay.rumoured();
-        self.with_election(around, |election, context| election.learn_of(context, sure, rumoured));
+        self.with_election(cx, |election, context| election.learn_of(context, sure, rumoured));
     }
 
     /// Checks that the members that reported an electorate are still there, and asks others.
-    pub(super) fn review_hearsay(&mut self, around: &mut Surroundings<'_>) {
-        if self.hearsay.deadline().is_none_or(|at| around.now < at) {
+    pub(super) fn review_hearsay(&mut self, cx: &mut LeadContext<'_>) {
+        if self.hearsay.deadline().is_none_or(|at| cx.now < at) {
             return;
         }
-        let (view, is_joining) = (&*around.view, around.phase.is_joining());
+        let (view, is_joining) = (&*cx.view, cx.phase.is_joining());
         let status_of = |run| view.slot_of_run(run).map(|slot| view.entry(slot).status);
         let is_there =
             |run| is_joining || status_of(run).is_some_and(|status| status != Status::Left(LeaveReason::Forced));
-        self.hearsay.review(around.now, is_there);
-        let by = self.hearsay.teller().and_then(|run| around.view.slot_of_run(run));
+        self.hearsay.review(cx.now, is_there);
+        let by = self.hearsay.teller().and_then(|run| cx.view.slot_of_run(run));
         if let Some(by) = by.filter(|_| self.election.is_forming() && !is_joining) {
-            let by = around.view.record(by).id.clone();
-            self.raise_alarm(around, Alarm::FormingHeldUp { by });
+            let by = cx.view.record(by).id.clone();
+            self.raise_alarm(cx, Alarm::FormingHeldUp { by });
         }
-        self.tell_election_of_electorate(around, None);
-        self.ask_anybody(around);
+        self.tell_election_of_electorate(cx, None);
+        self.ask_anybody(cx);
     }
 
     /// Begins to found an electorate anew on an operator's command, since no voter of the known one is left.
-    pub(crate) fn found_anew(&mut self, around: &mut Surroundings<'_>, ticket: Ticket, voters: Vec<NodeId>) {
+    pub(crate) fn found_anew(&mut self, cx: &mut LeadContext<'_>, ticket: Ticket, voters: Vec<NodeId>) {
         let lineage = self.random.random();
-        if !around.phase.is_up() {
+        if !cx.phase.is_up() {
             return self.refuse(ticket, CommandError::Joining);
         }
         if self.known.is_some() {
-            let by = around.view.record(View::ME).id.clone();
+            let by = cx.view.record(View::ME).id.clone();
             return self.refuse(ticket, ChangeError::LeaderHeard { by });
         }
         let known = [self.founded(), self.hearsay.descent()];
@@ -121,8 +121,8 @@ impl Lead {
         let names = agreed.into_iter().flat_map(|agreed| &agreed.electorate.voters).map(|voter| voter.id.clone());
         let lost =
             LostElectorate { descent, number: agreed.map_or(0, |agreed| agreed.number), voters: names.collect() };
-        self.with_election(around, |election, context| election.found_anew(context, ticket, voters, lineage, lost));
-        self.ask_before_founding(around);
+        self.with_election(cx, |election, context| election.found_anew(context, ticket, voters, lineage, lost));
+        self.ask_before_founding(cx);
     }
 
     /// Returns the time at which the next member is asked who leads, while an electorate is being founded anew.
@@ -131,17 +131,17 @@ impl Lead {
         self.election.is_founding_anew().then_some(asked_at + WHO_LEADS_INTERVAL)
     }
 
-    pub(super) fn ask_before_founding(&mut self, around: &mut Surroundings<'_>) {
-        if self.ask_before_founding_at().is_some_and(|at| around.now >= at) {
-            self.ask_anybody(around);
+    pub(super) fn ask_before_founding(&mut self, cx: &mut LeadContext<'_>) {
+        if self.ask_before_founding_at().is_some_and(|at| cx.now >= at) {
+            self.ask_anybody(cx);
         }
     }
 
     /// Ends a founding anew, since this member reports a leader.
-    pub(super) fn found_nothing_anew(&mut self, around: &mut Surroundings<'_>, by: Slot) {
+    pub(super) fn found_nothing_anew(&mut self, cx: &mut LeadContext<'_>, by: Slot) {
         if self.election.is_founding_anew() {
-            let by = around.view.record(by).id.clone();
-            self.with_election(around, |election, _| election.hear_of_leader(&by));
+            let by = cx.view.record(by).id.clone();
+            self.with_election(cx, |election, _| election.hear_of_leader(&by));
         }
     }
 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::Lead;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, MISSING_VOTER_SEARCH};
 use crate::member::{Run, Status};
 use crate::time::Time;
@@ -61,14 +61,14 @@ fn pause_among(members: usize, longest: Duration) -> Duration {
 /// Who is missing.
 impl Lead {
     /// Returns true if this node is sure of an electorate, and Up, so that it looks for those who are not.
-    fn looks_for_others(&self, around: &Surroundings<'_>) -> bool {
-        around.phase.is_up() && self.founded().is_some()
+    fn looks_for_others(&self, cx: &LeadContext<'_>) -> bool {
+        cx.phase.is_up() && self.founded().is_some()
     }
 
     /// Returns the number of those who are not there and must not form another electorate.
-    fn count_missing(&self, around: &Surroundings<'_>) -> usize {
-        let seeds = || around.reunion.count_missing_seeds(around.view);
-        if self.looks_for_others(around) { self.missing_voters(around.view).count() + seeds() } else { 0 }
+    fn count_missing(&self, cx: &LeadContext<'_>) -> usize {
+        let seeds = || cx.reunion.count_missing_seeds(cx.view);
+        if self.looks_for_others(cx) { self.missing_voters(cx.view).count() + seeds() } else { 0 }
     }
 
     /// Returns the members that vote.
@@ -100,10 +100,10 @@ impl Lead {
     }
 
     /// Takes note that the process of a member may be gone, and another may be there in a moment: its link broke, say.
-    pub(crate) fn voter_may_be_gone(&mut self, around: &mut Surroundings<'_>, run: Run) {
-        let view = &*around.view;
+    pub(crate) fn voter_may_be_gone(&mut self, cx: &mut LeadContext<'_>, run: Run) {
+        let view = &*cx.view;
         let is_sought = view.slot_of_run(run).is_some_and(|slot| {
-            self.voters_sought(view).any(|voter| voter == slot) || around.reunion.is_seed(view.record(slot).address)
+            self.voters_sought(view).any(|voter| voter == slot) || cx.reunion.is_seed(view.record(slot).address)
         });
         if !is_sought {
             return;
@@ -112,27 +112,27 @@ impl Lead {
         let cut_off = &mut self.search.cut_off;
         cut_off.retain(|run, at| last_sign(*run).is_some_and(|last_sign| last_sign <= *at + LAST_PACKETS));
         if cut_off.len() < MAX_CUT_OFF {
-            cut_off.insert(run, around.now);
+            cut_off.insert(run, cx.now);
         }
         self.search.missing.0 = 0;
-        self.schedule(around);
+        self.schedule(cx);
     }
 
     /// Takes note that somebody who is not known here sends from this address. If it is a voter's or a seed's, another
     /// process may be there by now, which is asked at once.
-    pub(crate) fn stranger_is_at(&mut self, around: &mut Surroundings<'_>, address: SocketAddr) {
-        if !self.looks_for_others(around) {
+    pub(crate) fn stranger_is_at(&mut self, cx: &mut LeadContext<'_>, address: SocketAddr) {
+        if !self.looks_for_others(cx) {
             return;
         }
-        let view = &*around.view;
-        let seed = around.reunion.run_at_seed(address).and_then(|run| view.slot_of_run(run));
+        let view = &*cx.view;
+        let seed = cx.reunion.run_at_seed(address).and_then(|run| view.slot_of_run(run));
         let is_at_it = |slot: &Slot| view.record(*slot).address == address;
         let Some(slot) = self.voters_sought(view).chain(seed).find(is_at_it) else { return };
         let (run, is_proven) = (view.record(slot).run, view.entry(slot).peer.is_proven());
         let cut_off = self.search.cut_off.get(&run);
-        let is_known = cut_off.is_some_and(|at| around.now.since(*at) < MISSING_VOTER_PAUSE);
+        let is_known = cut_off.is_some_and(|at| cx.now.since(*at) < MISSING_VOTER_PAUSE);
         if slot != View::ME && is_proven && !is_known {
-            self.voter_may_be_gone(around, run);
+            self.voter_may_be_gone(cx, run);
             self.steps.push(LeadStep::AskWho(address));
         }
     }
@@ -141,33 +141,33 @@ impl Lead {
 /// Looking for them.
 impl Lead {
     /// Sets the time at which missing voters are looked for first, or ends that.
-    pub(super) fn plan_look_for_voters(&mut self, around: &Surroundings<'_>) {
-        let (missing, before) = (self.count_missing(around), self.search.missing.0);
+    pub(super) fn plan_look_for_voters(&mut self, cx: &LeadContext<'_>) {
+        let (missing, before) = (self.count_missing(cx), self.search.missing.0);
         if missing != before {
-            self.search.missing = (missing, around.now + MISSING_VOTER_SEARCH);
+            self.search.missing = (missing, cx.now + MISSING_VOTER_SEARCH);
         }
-        let is_on = missing > 0 && around.now < self.search.missing.1;
+        let is_on = missing > 0 && cx.now < self.search.missing.1;
         if is_on != self.search.look_at.is_some() {
-            let pause = self.pause_of_searchers(around);
+            let pause = self.pause_of_searchers(cx);
             // All members begin at about the same moment: from the first one on they take turns.
-            self.search.look_at = is_on.then(|| around.now + pause.mul_f64(self.random.random()));
+            self.search.look_at = is_on.then(|| cx.now + pause.mul_f64(self.random.random()));
         }
     }
 
-    fn pause_of_searchers(&self, around: &Surroundings<'_>) -> Duration {
-        let members = around.view.live().len() + 1;
+    fn pause_of_searchers(&self, cx: &LeadContext<'_>) -> Duration {
+        let members = cx.view.live().len() + 1;
         // Nobody but the observers of a voter knows yet that it may be gone.
-        let is_early = self.cut_off(around.view).next().is_some();
-        let searchers = if is_early { members.min(around.settings.observers + 1) } else { members };
-        pause_among(searchers, around.settings.retry_interval)
+        let is_early = self.cut_off(cx.view).next().is_some();
+        let searchers = if is_early { members.min(cx.settings.observers + 1) } else { members };
+        pause_among(searchers, cx.settings.retry_interval)
     }
 
     /// Looks for the voters that are missing, if it is time to.
-    pub(super) fn look_for_voters(&mut self, around: &Surroundings<'_>) {
-        if self.search.look_at.is_none_or(|at| around.now < at) {
+    pub(super) fn look_for_voters(&mut self, cx: &LeadContext<'_>) {
+        if self.search.look_at.is_none_or(|at| cx.now < at) {
             return;
         }
-        let view = &*around.view;
+        let view = &*cx.view;
         let mut addresses: BTreeSet<SocketAddr> =
             self.missing_voters(view).map(|slot| view.record(slot).address).collect();
         addresses.remove(&view.me().address);
@@ -176,7 +176,7 @@ impl Lead {
         }
         self.steps.push(LeadStep::LookFor(addresses));
         let share = 0.75 + 0.5 * self.random.random::<f64>();
-        self.search.look_at = Some(around.now + self.pause_of_searchers(around).mul_f64(share));
+        self.search.look_at = Some(cx.now + self.pause_of_searchers(cx).mul_f64(share));
     }
 }
 

@@ -20,7 +20,7 @@
 //! | voters and seeds that are not there | `missing` |
 //! | an operator's commands: asked of the leader, carried out for others | `commands` |
 //!
-//! It owns its state, is lent what it judges by ([`Surroundings`]), and says what follows ([`LeadStep`]); the core
+//! It owns its state, is lent what it judges by ([`LeadContext`]), and says what follows ([`LeadStep`]); the core
 //! does that in the same order, see `wiring::leading`.
 //!
 //! Invariants:
@@ -63,7 +63,7 @@ use electing::Seen;
 use founded::Hearsay;
 use missing::Search;
 pub use other::OtherElectorate;
-pub(crate) use steps::{LeadStep, Surroundings, push_shortened};
+pub(crate) use steps::{LeadContext, LeadStep, push_shortened};
 use views::Fetch;
 
 /// What a node knows of its leader, as a voter or not.
@@ -193,32 +193,32 @@ impl Lead {
     }
 
     /// Does everything that is due when the timer fires. [`Lead::schedule`] is to be called once its steps are carried out.
-    pub(crate) fn tick(&mut self, around: &mut Surroundings<'_>) {
-        self.with_election(around, Election::tick);
-        self.expire_known(around);
-        self.ask_who_leads(around);
-        self.review_hearsay(around);
-        if self.followed.as_ref().is_some_and(|followed| around.now >= followed.until()) {
+    pub(crate) fn tick(&mut self, cx: &mut LeadContext<'_>) {
+        self.with_election(cx, Election::tick);
+        self.expire_known(cx);
+        self.ask_who_leads(cx);
+        self.review_hearsay(cx);
+        if self.followed.as_ref().is_some_and(|followed| cx.now >= followed.until()) {
             self.go_back();
         }
-        self.ask_for_followed(around);
-        self.ask_before_founding(around);
-        self.look_for_voters(around);
-        self.fetch_again(around);
-        self.continue_forwards(around);
-        if self.leave_by.is_some_and(|by| around.now >= by) {
+        self.ask_for_followed(cx);
+        self.ask_before_founding(cx);
+        self.look_for_voters(cx);
+        self.fetch_again(cx);
+        self.continue_forwards(cx);
+        if self.leave_by.is_some_and(|by| cx.now >= by) {
             self.leave();
         }
     }
 
     /// Sets the one timer of this machine.
-    pub(crate) fn schedule(&mut self, around: &mut Surroundings<'_>) {
-        if around.phase.is_stopped() {
+    pub(crate) fn schedule(&mut self, cx: &mut LeadContext<'_>) {
+        if cx.phase.is_stopped() {
             return;
         }
-        self.plan_look_for_voters(around);
+        self.plan_look_for_voters(cx);
         let deadlines = [
-            self.election.next_deadline(around.phase.is_up()),
+            self.election.next_deadline(cx.phase.is_up()),
             self.known.as_ref().filter(|_| self.claim_until.is_none()).map(Known::until),
             self.ask_deadline(),
             self.fetch.as_ref().map(Fetch::deadline),
@@ -232,8 +232,8 @@ impl Lead {
         ];
         match deadlines.into_iter().flatten().min() {
             // An overdue deadline is acted on, so that no mistake here makes time stand still.
-            Some(at) => around.timers.set(Timer::Leadership, at.max(around.now + Duration::from_micros(100))),
-            None => around.timers.cancel(Timer::Leadership),
+            Some(at) => cx.timers.set(Timer::Leadership, at.max(cx.now + Duration::from_micros(100))),
+            None => cx.timers.cancel(Timer::Leadership),
         }
     }
 

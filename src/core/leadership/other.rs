@@ -27,7 +27,7 @@ use std::time::Duration;
 use rand::RngExt;
 
 use super::Lead;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::election::{Alarm, Descent, Election, Lineage, LossReason, NumberedView, Term};
 use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Run};
@@ -119,16 +119,16 @@ impl Lead {
     /// Tells the operator if a member reports another electorate than the one that this node is sure of.
     pub(super) fn meet_other_electorate(
         &mut self,
-        around: &mut Surroundings<'_>,
+        cx: &mut LeadContext<'_>,
         by: Run,
         descent: &Descent,
         claim: Option<&LeaderClaim>,
     ) {
         let is_recovery = self.founded().is_some_and(|known| known.root == descent.root);
-        let is_told = self.is_beside(descent) && (!is_recovery || claim.is_some_and(|claim| is_led(around, claim)));
-        let Some(slot) = around.view.slot_of_run(by).filter(|_| is_told) else { return };
-        let (now, by) = (around.now, around.view.record(slot).id.clone());
-        self.raise_alarm(around, Alarm::OtherElectorate { id: by.clone() });
+        let is_told = self.is_beside(descent) && (!is_recovery || claim.is_some_and(|claim| is_led(cx, claim)));
+        let Some(slot) = cx.view.slot_of_run(by).filter(|_| is_told) else { return };
+        let (now, by) = (cx.now, cx.view.record(slot).id.clone());
+        self.raise_alarm(cx, Alarm::OtherElectorate { id: by.clone() });
         let is_known_as_led = |met: &Report| {
             let is_named = met.other.leader.is_some() && now.since(met.led_at) < OTHER_ELECTORATE_MEMORY;
             met.descent == *descent && is_named
@@ -156,7 +156,7 @@ impl Lead {
     }
 
     /// Decides whether this node follows the electorate of a claim: its own, or one that it yields to.
-    pub(super) fn follows(&mut self, around: &mut Surroundings<'_>, by: Run, claim: &LeaderClaim) -> bool {
+    pub(super) fn follows(&mut self, cx: &mut LeadContext<'_>, by: Run, claim: &LeaderClaim) -> bool {
         self.forget_lower();
         let followed = self.followed.as_ref().map(|followed| followed.descent);
         let own = followed.or_else(|| self.founded()).filter(|own| own.lineage != claim.descent.lineage);
@@ -164,53 +164,53 @@ impl Lead {
             Some(_) => claim.descent.stands_over(&own),
             None => self.election.yields_to(&claim.descent),
         });
-        if own.is_some() && !(yields && is_led(around, claim)) {
+        if own.is_some() && !(yields && is_led(cx, claim)) {
             return false;
         }
         if own.is_some() {
-            self.followed = Some(Followed { descent: claim.descent, by, until: around.now, view: None });
+            self.followed = Some(Followed { descent: claim.descent, by, until: cx.now, view: None });
             self.fetch = None;
         }
-        if self.is_leading() && self.followed.is_some() && is_led(around, claim) {
+        if self.is_leading() && self.followed.is_some() && is_led(cx, claim) {
             // This node may have been elected since it heard of that leader first.
-            self.with_election(around, Election::stop_leading);
+            self.with_election(cx, Election::stop_leading);
         }
         self.followed.is_some() || claim.term.generation() >= self.term.generation()
     }
 
     /// Takes a claim of the electorate that is followed. Returns true if this node went over to that, and is to take the
     /// claim as one of its own.
-    pub(super) fn follow_claim(&mut self, around: &mut Surroundings<'_>, from: Slot, claim: &LeaderClaim) -> bool {
-        let asked_at = claim.answers.map(|nonce| self.time_of_question(nonce)).filter(|at| *at <= around.now);
-        let is_led = is_led(around, claim);
+    pub(super) fn follow_claim(&mut self, cx: &mut LeadContext<'_>, from: Slot, claim: &LeaderClaim) -> bool {
+        let asked_at = claim.answers.map(|nonce| self.time_of_question(nonce)).filter(|at| *at <= cx.now);
+        let is_led = is_led(cx, claim);
         let Some(followed) = self.followed.as_mut().filter(|_| is_led) else { return false };
-        let (by, rest) = (around.view.record(from).run, Duration::from_millis(claim.lease_ms - claim.age_ms));
-        (followed.by, followed.until) = (by, followed.until.max(around.now + rest.saturating_sub(around.waited)));
+        let (by, rest) = (cx.view.record(from).run, Duration::from_millis(claim.lease_ms - claim.age_ms));
+        (followed.by, followed.until) = (by, followed.until.max(cx.now + rest.saturating_sub(cx.waited)));
         // However long the answer was under way, it was written after the question.
-        let is_proven = |asked: Time, came: Time| asked >= came && around.now.since(asked) < rest;
+        let is_proven = |asked: Time, came: Time| asked >= came && cx.now.since(asked) < rest;
         if let Some((view, _)) = followed.view.take_if(|(_, came)| asked_at.is_some_and(|at| is_proven(at, *came))) {
-            return self.go_over(around, view);
+            return self.go_over(cx, view);
         }
         if followed.view.is_none() {
-            self.take_news_of_view(around, from, claim.view, &claim.descent, None);
+            self.take_news_of_view(cx, from, claim.view, &claim.descent, None);
         }
         false
     }
 
     /// Takes a view while another electorate is followed than the one before: of that one, its leader is asked for.
-    pub(super) fn follow_view(&mut self, around: &mut Surroundings<'_>, view: NumberedView) {
+    pub(super) fn follow_view(&mut self, cx: &mut LeadContext<'_>, view: NumberedView) {
         let Some(followed) = &mut self.followed else { return };
         if view.electorate.lineage == followed.descent.lineage {
-            followed.view = Some((view, around.now));
-            self.ask_for_followed(around);
+            followed.view = Some((view, cx.now));
+            self.ask_for_followed(cx);
         }
     }
 
     /// Asks the member that knows the leader of the electorate that is followed whether that still leads.
-    pub(super) fn ask_for_followed(&mut self, around: &mut Surroundings<'_>) {
+    pub(super) fn ask_for_followed(&mut self, cx: &mut LeadContext<'_>) {
         let Some(followed) = self.followed.as_ref().filter(|followed| followed.view.is_some()) else { return };
-        match around.view.slot_of_run(followed.by) {
-            Some(by) => self.ask(around, by),
+        match cx.view.slot_of_run(followed.by) {
+            Some(by) => self.ask(cx, by),
             None => self.go_back(),
         }
     }
@@ -222,17 +222,17 @@ impl Lead {
     }
 
     /// Goes over to the electorate that is followed, by a view of it; returns true if it did.
-    fn go_over(&mut self, around: &mut Surroundings<'_>, view: NumberedView) -> bool {
+    fn go_over(&mut self, cx: &mut LeadContext<'_>, view: NumberedView) -> bool {
         let followed = self.followed.take().filter(|followed| self.election.yields_to(&followed.descent));
         if followed.is_some() {
-            self.learn_agreed(around, view, None);
+            self.learn_agreed(cx, view, None);
         }
         followed.is_some()
     }
 
     /// Ends what this node showed of the electorate before, now that it goes over to this one: what it was sure of, or, if
     /// it was sure of none, the one whose terms it was told of.
-    pub(super) fn end_for(&mut self, around: &mut Surroundings<'_>, other: &Descent) {
+    pub(super) fn end_for(&mut self, cx: &mut LeadContext<'_>, other: &Descent) {
         let told = self.term_of.filter(|told| other.stands_over(told));
         let before = self.founded().or(told).filter(|before| before.lineage != other.lineage);
         let Some(before) = before.filter(|_| self.election.yields_to(other)) else { return };
@@ -240,22 +240,22 @@ impl Lead {
         (self.ended, self.known) = (Some(Ended::new(before, self.term)), None);
         let term = self.term;
         // Should this node come to vote there, it leads above that term, too.
-        self.with_election(around, |election, context| election.lead_above(context, term));
-        self.publish(around.view, LossReason::Superseded);
+        self.with_election(cx, |election, context| election.lead_above(context, term));
+        self.publish(cx.view, LossReason::Superseded);
     }
 
     /// Ends this node's vote, if an agreed view of its own electorate leaves it out without its knowing. If it led, that was by
     /// other voters whose disks were put back: those who lead are told of the term.
-    pub(super) fn end_if_left_out(&mut self, around: &mut Surroundings<'_>, view: &NumberedView) {
+    pub(super) fn end_if_left_out(&mut self, cx: &mut LeadContext<'_>, view: &NumberedView) {
         if !self.election.is_left_out_by(view) {
             return;
         }
         let has_led = self.is_leading();
-        self.with_election(around, |election, context| election.leave_electorate(context, view));
+        self.with_election(cx, |election, context| election.leave_electorate(context, view));
         if has_led {
             self.term = self.term.max(self.election.term());
             self.ended = Some(Ended::new(view.electorate.descent(), self.term));
-            self.publish(around.view, LossReason::Superseded);
+            self.publish(cx.view, LossReason::Superseded);
         }
     }
 
@@ -272,7 +272,7 @@ impl Lead {
 
     /// Tells the leader of the electorate that stands up to which term the one was led that ended, if that leader is not
     /// above it. All members of the latter may know: some of them are enough.
-    pub(super) fn tell_of_ended(&mut self, around: &Surroundings<'_>, leader: &NodeId, leads_in: Term) {
+    pub(super) fn tell_of_ended(&mut self, cx: &LeadContext<'_>, leader: &NodeId, leads_in: Term) {
         let is_stored = self.election.is_stored();
         let Some(ended) = self.ended.as_mut().filter(|ended| leads_in <= ended.term) else { return };
         if !is_stored {
@@ -280,10 +280,10 @@ impl Lead {
             return;
         }
         let (descent, term) = (ended.descent, ended.term);
-        let (leader, agreed) = (around.view.slot_of(leader.as_str()), self.agreed.as_ref());
+        let (leader, agreed) = (cx.view.slot_of(leader.as_str()), self.agreed.as_ref());
         let is_teller = self.election.ballot().ended.is_some()
             || self.agreed.as_ref().is_some_and(|agreed| agreed.electorate.lineage == descent.lineage)
-            || self.random.random::<f64>() * around.view.live().len() as f64 <= ENDED_TELLERS;
+            || self.random.random::<f64>() * cx.view.live().len() as f64 <= ENDED_TELLERS;
         if let (Some(to), Some(agreed), true) = (leader.filter(|to| *to != View::ME), agreed, is_teller) {
             let (leader, delta, view) = (None, None, agreed.reference());
             let word =
@@ -293,27 +293,27 @@ impl Lead {
     }
 
     /// Takes note that the disk has this ballot.
-    pub(crate) fn ballot_stored(&mut self, around: &mut Surroundings<'_>, version: u64) {
-        self.with_election(around, |election, context| election.stored(context, version));
+    pub(crate) fn ballot_stored(&mut self, cx: &mut LeadContext<'_>, version: u64) {
+        self.with_election(cx, |election, context| election.stored(context, version));
         let untold = self.ended.as_mut().filter(|_| self.election.is_stored()).and_then(|ended| ended.untold.take());
         if let Some((leader, leads_in)) = untold {
-            self.tell_of_ended(around, &leader, leads_in);
+            self.tell_of_ended(cx, &leader, leads_in);
         }
     }
 
     /// Has this voter's electorate led above the term of a claim of an electorate that it stands over, or of its own.
-    pub(super) fn lead_above(&mut self, around: &mut Surroundings<'_>, claim: &LeaderClaim) {
+    pub(super) fn lead_above(&mut self, cx: &mut LeadContext<'_>, claim: &LeaderClaim) {
         let is_over = self.election.is_voter()
             && self.founded().is_some_and(|own| !claim.descent.stands_over(&own))
             && self.election.term().generation() == claim.term.generation();
         if is_over {
-            self.with_election(around, |election, context| election.lead_above(context, claim.term));
+            self.with_election(cx, |election, context| election.lead_above(context, claim.term));
         }
     }
 }
 
 /// Returns true if a claim names a leader whose lease is not over, however long the claim waited for this process.
-fn is_led(around: &Surroundings<'_>, claim: &LeaderClaim) -> bool {
+fn is_led(cx: &LeadContext<'_>, claim: &LeaderClaim) -> bool {
     let lease = Duration::from_millis(claim.lease_ms);
-    claim.leader.is_some() && Duration::from_millis(claim.age_ms) + around.waited < lease
+    claim.leader.is_some() && Duration::from_millis(claim.age_ms) + cx.waited < lease
 }

@@ -18,7 +18,7 @@ use crate::view::{Slot, View};
 use crate::wire::{LeaderClaim, Message, PacketBuilder};
 
 /// What the machine is lent for a call.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct LeadContext<'a> {
     pub(crate) now: Time,
     pub(crate) phase: Phase,
     pub(crate) settings: &'a Settings,

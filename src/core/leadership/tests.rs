@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Lead, LeadStep, Surroundings};
+use super::{Lead, LeadContext, LeadStep};
 use crate::context::Phase;
 use crate::counters::{Counters, DropReason};
 use crate::discovery::Reunion;
@@ -98,8 +98,8 @@ impl World {
     }
 
     /// Calls the machine, and returns what it says. The disk takes each ballot at once.
-    fn call(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) -> Vec<LeadStep> {
-        let mut around = Surroundings {
+    fn call(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) -> Vec<LeadStep> {
+        let mut cx = LeadContext {
             now: self.now,
             phase: Phase::Up,
             settings: &self.settings,
@@ -110,7 +110,7 @@ impl World {
             counters: &mut self.counters,
             timers: &mut self.timers,
         };
-        act(&mut self.lead, &mut around);
+        act(&mut self.lead, &mut cx);
         let mut steps = Vec::new();
         loop {
             let said = self.lead.take_steps();
@@ -124,7 +124,7 @@ impl World {
             let stored = said.iter().filter_map(version).next_back();
             steps.extend(said);
             let Some(stored) = stored.filter(|_| !self.is_disk_slow) else { return steps };
-            self.lead.ballot_stored(&mut around, stored);
+            self.lead.ballot_stored(&mut cx, stored);
         }
     }
 
@@ -169,7 +169,7 @@ impl World {
             delta: None,
             answers: None,
         };
-        self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+        self.call(|lead, cx| lead.on_leader_claim(cx, by, claim))
     }
 
     /// Hears from a member that n1 leads the electorate of this view, by a renewal of this age.
@@ -190,7 +190,7 @@ impl World {
         let (leader, age_ms, lease_ms) = (Some(id(ONE)), age.as_millis() as u64, LEASE.as_millis() as u64);
         let (descent, term, view) = (view.electorate.descent(), Term(term), view.reference());
         let claim = LeaderClaim { descent, term, leader, sequence, age_ms, lease_ms, view, delta: None, answers };
-        self.call(|lead, around| lead.on_leader_claim(around, by, claim))
+        self.call(|lead, cx| lead.on_leader_claim(cx, by, claim))
     }
 
     /// Gets a view that was asked for.
@@ -203,7 +203,7 @@ impl World {
             electorate: Some((*view.electorate).clone()),
             change: None,
         };
-        self.call(|lead, around| lead.on_view_part(around, by, part))
+        self.call(|lead, cx| lead.on_view_part(cx, by, part))
     }
 
     fn lineage(&self) -> Option<Lineage> {
@@ -217,11 +217,11 @@ impl World {
 
     fn ask_for_voter(&mut self) -> Vec<LeadStep> {
         let request = VoterRequest::Add(named(0));
-        self.call(|lead, around| lead.asked_for_voters(around, 1, request))
+        self.call(|lead, cx| lead.asked_for_voters(cx, 1, request))
     }
 
     fn answer(&mut self, by: Slot, nonce: Nonce, result: Result<Electorate, ChangeError>) -> Vec<LeadStep> {
-        self.call(|lead, around| lead.on_voters_changed(around, by, &VotersChanged { nonce, result }))
+        self.call(|lead, cx| lead.on_voters_changed(cx, by, &VotersChanged { nonce, result }))
     }
 }
 
@@ -339,7 +339,7 @@ fn a_leader_not_heard_of_for_most_of_its_lease_is_asked_after() {
 fn a_leader_of_another_electorate_is_an_alarm_and_is_not_shown() {
     let mut world = World::new();
     let view = crate::election::NumberedView::new(Term(1), 1, vec![named(1)].into(), Arc::new(electorate()), None);
-    world.call(|lead, around| lead.learn_agreed(around, view, None));
+    world.call(|lead, cx| lead.learn_agreed(cx, view, None));
     let heard = world.hear(OTHER, Some(OTHER), 2, 1, ms(0));
     let alarm = Notice::Election(Alarm::OtherElectorate { id: id(OTHER) });
     assert!(heard.contains(&LeadStep::Output(Output::Notice(alarm))), "{heard:?}");
@@ -414,7 +414,7 @@ fn a_question_of_a_member_is_answered_each_time_and_passed_on_to_nobody() {
     let question = ChangeVoters { nonce: Nonce(3), request: VoterRequest::Add(named(0)) };
     for _ in 0..2 {
         let run = world.view.record(OTHER).run;
-        let steps = world.call(|lead, around| lead.on_change_voters(around, OTHER, run, &question));
+        let steps = world.call(|lead, cx| lead.on_change_voters(cx, OTHER, run, &question));
         let [LeadStep::Send { to: OTHER, message: Message::VotersChanged(changed), is_answer: true, is_by_link: true }] =
             &steps[..]
         else {
@@ -440,13 +440,13 @@ fn this_nodes_own_claim_is_over_as_soon_as_its_time_is_past() {
 fn a_leader_that_is_to_leave_ends_its_work_first() {
     let mut world = World::of_voters(vec![named(0)]);
     world.sleep(LEASE * 5);
-    let steps = world.call(|lead, around| assert!(lead.hand_over(around), "it has to be waited for"));
+    let steps = world.call(|lead, cx| assert!(lead.hand_over(cx), "it has to be waited for"));
     let ends = LeadStep::Output(Output::EndWork { term: Term(1) });
     assert_eq!(events(&steps), [lost(0, 1, LossReason::Resigned)]);
     assert_eq!(steps.last(), Some(&ends), "once it has said that it leads no more");
-    world.call(|lead, around| lead.with_election(around, |election, context| election.work_ended(context, Term(1))));
+    world.call(|lead, cx| lead.with_election(cx, |election, context| election.work_ended(context, Term(1))));
     let changes = world.view.changes();
-    let looks = |world: &mut World| world.call(|lead, around| lead.note_members(around, changes));
+    let looks = |world: &mut World| world.call(|lead, cx| lead.note_members(cx, changes));
     assert_eq!(looks(&mut world), [], "the first release may be lost");
     world.sleep(RELEASE_PAUSE * RELEASES);
     assert_eq!(looks(&mut world), [LeadStep::Leave]);
@@ -511,14 +511,12 @@ fn a_long_view_of_the_one_that_stands_is_fetched_although_each_question_finds_a_
         // The answers are under way while the next view is agreed, which the server tells of.
         server.hear_led(ONE, &view(number), 3, number, ms(0));
         server.get(ONE, &view(number));
-        let answers: Vec<LeadStep> = questions
-            .iter()
-            .flat_map(|want| server.call(|lead, around| lead.on_want_view(around, OTHER, want)))
-            .collect();
+        let answers: Vec<LeadStep> =
+            questions.iter().flat_map(|want| server.call(|lead, cx| lead.on_want_view(cx, OTHER, want))).collect();
         let mut steps = world.hear_led(OTHER, &view(number), 3, number, ms(0));
         for answer in answers {
             let LeadStep::Send { message: Message::ViewPart(part), .. } = answer else { continue };
-            steps.extend(world.call(|lead, around| lead.on_view_part(around, OTHER, *part)));
+            steps.extend(world.call(|lead, cx| lead.on_view_part(cx, OTHER, *part)));
         }
         let want =
             |step| if let LeadStep::Send { message: Message::WantView(want), .. } = step { Some(want) } else { None };
@@ -536,13 +534,13 @@ fn a_long_view_that_is_proposed_is_fetched_to_its_end_although_another_one_is_pr
     let mut world = World::new();
     let [first, second] = [1, 2].map(|number| ViewRef { term: Term(1), number, digest: Digest(number) });
     let mut propose = |view| {
-        let steps = world.call(|lead, around| lead.want_view(around, view, &id(ONE)));
+        let steps = world.call(|lead, cx| lead.want_view(cx, view, &id(ONE)));
         tells(&steps, |message| matches!(message, Message::WantView(_)))
     };
     assert!(propose(first));
     assert!(!propose(second), "the first one is coming");
     world.sleep(VIEW_FETCH_RETRY);
-    let steps = world.call(|lead, around| lead.want_view(around, second, &id(ONE)));
+    let steps = world.call(|lead, cx| lead.want_view(cx, second, &id(ONE)));
     let wants_second = |message: &Message| matches!(message, Message::WantView(want) if want.digest == second.digest);
     assert!(tells(&steps, wants_second), "nobody sent the first one: {steps:?}");
 }
@@ -570,7 +568,7 @@ fn how_an_electorate_was_led_that_ended_is_told_once_its_end_is_on_disk() {
     let steps = world.hear_answer(world.asked, OTHER, &other, 3, 2, ms(0));
     assert!(!tells(&steps, is_word), "{steps:?}");
     let version = world.lead.ballot().version;
-    let steps = world.call(|lead, around| lead.ballot_stored(around, version));
+    let steps = world.call(|lead, cx| lead.ballot_stored(cx, version));
     assert!(tells(&steps, is_word), "{steps:?}");
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 
 use super::Lead;
-use super::steps::{LeadStep, Surroundings};
+use super::steps::{LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{Delta, Descent, Digest, Electorate, NumberedView, Rank, ViewRef, VoterChange};
 use crate::io::Output;
@@ -105,21 +105,21 @@ impl Fetch {
 /// Agreed views.
 impl Lead {
     /// Gets the election machine the contents of a view that a leader proposed to it.
-    pub(super) fn want_view(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: &NodeId) {
-        let Some(slot) = around.view.slot_of(from.as_str()) else { return };
+    pub(super) fn want_view(&mut self, cx: &mut LeadContext<'_>, view: ViewRef, from: &NodeId) {
+        let Some(slot) = cx.view.slot_of(from.as_str()) else { return };
         match self.agreed.as_ref().filter(|held| held.reference().digest == view.digest) {
             Some(held) => {
                 let contents = held.under(view.term);
-                self.with_election(around, |election, context| election.contents(context, &contents));
+                self.with_election(cx, |election, context| election.contents(context, &contents));
             }
-            None => self.fetch(around, view, slot, None),
+            None => self.fetch(cx, view, slot, None),
         }
     }
 
     /// Takes news of an agreed view.
     pub(super) fn take_news_of_view(
         &mut self,
-        around: &mut Surroundings<'_>,
+        cx: &mut LeadContext<'_>,
         from: Slot,
         view: ViewRef,
         of: &Descent,
@@ -132,16 +132,16 @@ impl Lead {
         let accepted = self.election.view_of(view.digest).map(|accepted| accepted.under(view.term));
         let by_delta = || held?.changed_by(delta?, view);
         match accepted.filter(|found| found.reference() == view).or_else(by_delta) {
-            Some(found) => self.learn_agreed(around, found, delta.cloned()),
-            None => self.fetch(around, view, from, Some(of.rank())),
+            Some(found) => self.learn_agreed(cx, found, delta.cloned()),
+            None => self.fetch(cx, view, from, Some(of.rank())),
         }
     }
 
     /// Takes a view that is agreed.
-    pub(super) fn learn_agreed(&mut self, around: &mut Surroundings<'_>, view: NumberedView, delta: Option<Delta>) {
+    pub(super) fn learn_agreed(&mut self, cx: &mut LeadContext<'_>, view: NumberedView, delta: Option<Delta>) {
         self.forget_lower();
         if self.followed.is_some() {
-            return self.follow_view(around, view);
+            return self.follow_view(cx, view);
         }
         if let Some(held) = self.agreed.as_mut().filter(|held| key(held) >= key(&view)) {
             if key(held) == key(&view) && held.term < view.term {
@@ -152,7 +152,7 @@ impl Lead {
             return;
         }
         let descent = view.electorate.descent();
-        self.end_for(around, &descent);
+        self.end_for(cx, &descent);
         self.last_delta = delta.or_else(|| self.agreed.as_ref().map(|held| view.since(held)));
         if let Some(before) = self.agreed.replace(view.clone()) {
             self.keep_a_while(before);
@@ -162,9 +162,9 @@ impl Lead {
         if !view.members.is_empty() {
             self.output(Output::ViewAgreed(view.clone()));
         }
-        self.make_sure_of(around, descent);
-        self.end_if_left_out(around, &view);
-        self.flood(around);
+        self.make_sure_of(cx, descent);
+        self.end_if_left_out(cx, &view);
+        self.flood(cx);
     }
 }
 
@@ -175,7 +175,7 @@ fn key(view: &NumberedView) -> (Rank, u64) {
 
 /// The view that is being fetched.
 impl Lead {
-    fn fetch(&mut self, around: &mut Surroundings<'_>, view: ViewRef, from: Slot, agreed_in: Option<Rank>) {
+    fn fetch(&mut self, cx: &mut LeadContext<'_>, view: ViewRef, from: Slot, agreed_in: Option<Rank>) {
         let is_first = |fetch: &Fetch| match (fetch.agreed_in, agreed_in) {
             (Some(one), Some(other)) if one != other => one > other,
             _ => fetch.view > view || fetch.is_coming(),
@@ -183,33 +183,33 @@ impl Lead {
         if self.fetch.as_ref().is_some_and(|fetch| fetch.view == view || is_first(fetch)) {
             return;
         }
-        self.fetch = Some(Fetch::new(view, around.view.record(from).run, agreed_in, around.now));
-        self.fetch_again(around);
+        self.fetch = Some(Fetch::new(view, cx.view.record(from).run, agreed_in, cx.now));
+        self.fetch_again(cx);
     }
 
     /// Asks for the next parts, or gives up: the next news of the view begins anew.
-    pub(super) fn fetch_again(&mut self, around: &mut Surroundings<'_>) {
-        let now = around.now;
+    pub(super) fn fetch_again(&mut self, cx: &mut LeadContext<'_>) {
+        let now = cx.now;
         let Some(mut fetch) = self.fetch.take_if(|fetch| now >= fetch.retry_at) else { return };
         fetch.tries += 1;
-        let Some(slot) = self.whom_to_ask(around.view, &fetch) else {
+        let Some(slot) = self.whom_to_ask(cx.view, &fetch) else {
             if fetch.is_agreed() {
                 self.go_back();
             }
             return;
         };
-        let run = around.view.record(slot).run;
+        let run = cx.view.record(slot).run;
         if !fetch.asked.contains(&run) {
             fetch.asked.truncate(usize::from(MAX_FETCH_TRIES));
             fetch.asked.insert(0, run);
         }
-        let rtt = around.view.entry(slot).peer.rtt().unwrap_or(Duration::ZERO);
+        let rtt = cx.view.entry(slot).peer.rtt().unwrap_or(Duration::ZERO);
         fetch.retry_at = now + (rtt * 2).max(VIEW_FETCH_RETRY);
         fetch.awaited = VIEW_PARTS;
         let want = WantView { digest: fetch.view.digest, after: fetch.members.last().cloned() };
         self.steps.push(LeadStep::tell(slot, Message::WantView(want)));
         self.fetch = Some(fetch);
-        self.schedule(around);
+        self.schedule(cx);
     }
 
     /// Returns the node to ask: the one that told of the view or sends it, at first; then a voter or, now and then, any
@@ -235,20 +235,20 @@ impl Lead {
     }
 
     /// Takes a part of the view that is being fetched.
-    pub(crate) fn on_view_part(&mut self, around: &mut Surroundings<'_>, from: Slot, part: ViewPart) {
-        let run = around.view.record(from).run;
+    pub(crate) fn on_view_part(&mut self, cx: &mut LeadContext<'_>, from: Slot, part: ViewPart) {
+        let run = cx.view.record(from).run;
         let is_awaited = |fetch: &&mut Fetch| {
             fetch.asked.contains(&run)
                 && fetch.view.digest == part.digest
                 && fetch.members.last() <= part.after.as_ref()
         };
         let Some(fetch) = self.fetch.as_mut().filter(is_awaited) else {
-            return around.counters.drop(DropReason::Unasked);
+            return cx.counters.drop(DropReason::Unasked);
         };
         fetch.awaited = fetch.awaited.saturating_sub(1);
         let is_early = fetch.members.last() != part.after.as_ref();
         if is_early && (fetch.early.len() >= usize::from(VIEW_PARTS) || fetch.early.contains(&part)) {
-            return around.counters.drop(DropReason::Unasked);
+            return cx.counters.drop(DropReason::Unasked);
         }
         let is_whole = if is_early {
             fetch.early.push(part);
@@ -258,28 +258,28 @@ impl Lead {
             fetch.take(part)
         };
         if is_whole {
-            self.complete_fetch(around);
+            self.complete_fetch(cx);
         } else if fetch.awaited == 0 {
-            fetch.retry_at = around.now;
-            self.fetch_again(around);
+            fetch.retry_at = cx.now;
+            self.fetch_again(cx);
         }
     }
 
-    fn complete_fetch(&mut self, around: &mut Surroundings<'_>) {
+    fn complete_fetch(&mut self, cx: &mut LeadContext<'_>) {
         let Some(fetch) = self.fetch.take() else { return };
         if fetch.members.len() > MAX_MEMBERS {
-            return around.counters.drop(DropReason::Malformed);
+            return cx.counters.drop(DropReason::Malformed);
         }
         let Some((electorate, change)) = fetch.electorate else { return };
         let ViewRef { term, number, .. } = fetch.view;
         let view = NumberedView::new(term, number, fetch.members.into(), Arc::new(electorate), change.map(Arc::new));
         if view.reference() != fetch.view || !view.is_well_formed() || !term.is_in_bounds() {
-            return around.counters.drop(DropReason::Malformed);
+            return cx.counters.drop(DropReason::Malformed);
         }
         if fetch.agreed_in.is_some() {
-            self.learn_agreed(around, view, None);
+            self.learn_agreed(cx, view, None);
         } else {
-            self.with_election(around, |election, context| election.contents(context, &view));
+            self.with_election(cx, |election, context| election.contents(context, &view));
         }
     }
 }
@@ -287,21 +287,21 @@ impl Lead {
 /// Views for others.
 impl Lead {
     /// Sends a member the parts of a view that it wants.
-    pub(crate) fn on_want_view(&mut self, around: &mut Surroundings<'_>, to: Slot, want: &WantView) {
-        let Some(view) = self.view_of(want.digest) else { return around.counters.drop(DropReason::Unasked) };
-        if !around.view.entry(to).peer.is_proven() {
-            return around.counters.drop(DropReason::RateLimited);
+    pub(crate) fn on_want_view(&mut self, cx: &mut LeadContext<'_>, to: Slot, want: &WantView) {
+        let Some(view) = self.view_of(want.digest) else { return cx.counters.drop(DropReason::Unasked) };
+        if !cx.view.entry(to).peer.is_proven() {
+            return cx.counters.drop(DropReason::RateLimited);
         }
         self.keep_a_while(view.clone());
         let mut after = want.after.clone();
         for _ in 0..VIEW_PARTS {
-            if !take_view_part(around, to, &view) {
-                return around.counters.drop(DropReason::RateLimited);
+            if !take_view_part(cx, to, &view) {
+                return cx.counters.drop(DropReason::RateLimited);
             }
             let first = after.as_ref().map_or(0, |after| view.members.partition_point(|id| id <= after));
             let is_first = after.is_none();
             let mut bytes = if is_first { 700 } else { 60 };
-            let room = around.datagram_bytes - 100;
+            let room = cx.datagram_bytes - 100;
             let rest = &view.members[first..];
             let fits = |id: &&NodeId| {
                 bytes += id.as_str().len() + 1;
@@ -341,14 +341,14 @@ impl Lead {
 
 /// Returns true if a member may be sent a part of a view now, and counts the part: a whole view at once, twice as
 /// parts are lost, and then [`VIEW_PARTS_PER_SECOND`].
-fn take_view_part(around: &mut Surroundings<'_>, to: Slot, view: &NumberedView) -> bool {
+fn take_view_part(cx: &mut LeadContext<'_>, to: Slot, view: &NumberedView) -> bool {
     let price = Duration::from_secs(1) / VIEW_PARTS_PER_SECOND;
     let bytes: usize = view.members.iter().map(|id| id.as_str().len() + 1).sum();
-    let parts = bytes / (around.datagram_bytes / 2) + usize::from(VIEW_PARTS);
+    let parts = bytes / (cx.datagram_bytes / 2) + usize::from(VIEW_PARTS);
     let credit = price * 2 * u32::try_from(parts).unwrap_or(u32::MAX);
-    let paid_until = &mut around.view.peer_mut(to).rare_mut().view_parts_paid_until;
-    let next = paid_until.unwrap_or(around.now).max(around.now) + price;
-    let is_paid = next.since(around.now) <= credit;
+    let paid_until = &mut cx.view.peer_mut(to).rare_mut().view_parts_paid_until;
+    let next = paid_until.unwrap_or(cx.now).max(cx.now) + price;
+    let is_paid = next.since(cx.now) <= credit;
     if is_paid {
         *paid_until = Some(next);
     }

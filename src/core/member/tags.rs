@@ -87,6 +87,13 @@ impl Tags {
         self.marked(Self::LOST_VOTE, is_lost)
     }
 
+    /// Returns these tags of the operator's with the marks that a node sets by itself; `None` if there is no room to drain. Without
+    /// room for the mark of a lost vote the others do not know of that; the node knows itself.
+    pub(crate) fn with_marks_of(&self, before: &Tags) -> Option<Self> {
+        let tags = self.with_draining(before.is_draining()).ok()?;
+        Some(tags.with_lost_vote(before.has_lost_vote()).unwrap_or(tags))
+    }
+
     fn marked(&self, mark: &str, is_marked: bool) -> Result<Self, InvalidTags> {
         let mut tags = self.to_map();
         tags.remove(mark);

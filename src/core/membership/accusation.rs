@@ -9,11 +9,12 @@
 
 use crate::context::Context;
 use crate::counters::DropReason;
+use crate::io::Notice;
 use crate::limits::TOLD_INTERVAL;
 use crate::member::{DetectionMethod, Record, Status};
 use crate::packet::Outbox;
 use crate::time::Time;
-use crate::view::{Entry, Peer, Slot, View, is_due};
+use crate::view::{Entry, Peer, RareState, Slot, View, is_due};
 use crate::wire::{Message, Note};
 
 /// Returns true if this node knows better than an accusation. It does in each of these cases:
@@ -65,6 +66,19 @@ pub(crate) fn take_contradiction(
         out.cx.counters.drop(DropReason::Implausible);
     }
     is_doubted
+}
+
+/// Counts a refutation by a suspected member.
+pub(crate) fn note_refutation(cx: &mut Context, view: &mut View, slot: Slot) {
+    cx.counters.suspicions_refuted += 1;
+    let timing = view.record(slot).timing;
+    let now = cx.now;
+    let RareState { refutations, .. } = view.peer_mut(slot).rare_mut();
+    refutations.add(now, timing);
+    if refutations.are_too_many() {
+        let id = view.record(slot).id.clone();
+        cx.notice("flapping", Notice::Flapping { id });
+    }
 }
 
 /// Counts a return of a member whose process was reported to have ended.

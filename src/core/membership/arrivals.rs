@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::limits::SETTLE;
+use crate::limits::{MAX_GONE, SETTLE};
+use crate::member::{LeaveReason, Status};
 use crate::time::Time;
 use crate::view::{Slot, View, index_of};
 
@@ -58,10 +59,25 @@ impl Arrivals {
         *self = Self { up_since: Some(now), is_founder, was_alone, ..Self::default() };
     }
 
-    /// Notes the number of live members; returns the largest one so far.
-    pub(crate) fn note_live(&mut self, live: usize) -> usize {
+    /// Returns those that are gone the longest, to be forgotten before their time, if there are more than [`MAX_GONE`] and than
+    /// four for each member of the largest cluster that this node has seen: a process that crashes again and again under fresh
+    /// names fills nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not
+    /// know yet.
+    pub(crate) fn longest_gone(&mut self, view: &View) -> Vec<Slot> {
+        let live = view.live().len() + 1;
         self.largest = self.largest.max(live);
-        self.largest
+        let most = MAX_GONE.max(4 * self.largest);
+        if view.len() - live <= most {
+            return Vec::new();
+        }
+        let is_spare = |status: Status| !status.is_live() && status != Status::Left(LeaveReason::Forced);
+        let gone = view.iter().filter(|(slot, entry)| *slot != View::ME && is_spare(entry.status));
+        let mut gone: Vec<(Time, Slot)> = gone.map(|(slot, entry)| (entry.peer.last_sign(), slot)).collect();
+        let spare = gone.len().saturating_sub(most);
+        if spare < gone.len() {
+            gone.select_nth_unstable(spare);
+        }
+        gone.into_iter().take(spare).map(|(_, slot)| slot).collect()
     }
 
     /// Notes the time at which a new run came.

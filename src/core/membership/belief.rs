@@ -77,8 +77,17 @@ fn heartbeat_patience(out: &Outbox<'_>, slot: Slot) -> Duration {
     out.view.record(slot).timing.heartbeat_interval() + out.cx.settings.probe_timeout
 }
 
+/// Tells a live run of another one that takes its name: it gives way (see `rivals`), and would learn of that late, since nobody
+/// speaks to it any more. Its observers tell it.
+pub(crate) fn tell_replaced(out: &mut Outbox<'_>, slot: Slot, held: &Record, record: &Record) {
+    let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
+    if are_apart && out.observers.observes(slot) {
+        tell_of_rival(out, slot, record, None);
+    }
+}
+
 /// Tells a member of a record that others report under its name.
-pub(crate) fn tell_of_rival(out: &mut Outbox<'_>, slot: Slot, record: &Record, note: Option<Note>) {
+fn tell_of_rival(out: &mut Outbox<'_>, slot: Slot, record: &Record, note: Option<Note>) {
     if is_due(out.cx.now, out.view.entry(slot).peer.rare().last_told, TOLD_INTERVAL) {
         out.view.peer_mut(slot).rare_mut().last_told = Some(out.cx.now);
         let mut packet = out.packet_to(slot);

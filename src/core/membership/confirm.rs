@@ -16,11 +16,11 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::{Context, Phase};
-use crate::io::{Reply, Ticket};
+use crate::io::{CommandError, Reply, Ticket};
 use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
 };
-use crate::member::{Run, Status};
+use crate::member::{NodeId, Run, Status};
 use crate::packet::Outbox;
 use crate::recent::PerInterval;
 use crate::time::Time;
@@ -77,20 +77,40 @@ impl Confirmations {
     pub(crate) fn cancel(&mut self, purpose: Purpose) {
         self.open.remove(&purpose.ticket());
     }
-
-    /// Counts one more removal; returns true if it may be made now.
-    pub(crate) fn take_removal(&mut self, now: Time) -> bool {
-        self.removals.take(now, REMOVALS_INTERVAL, MAX_REMOVALS)
-    }
-
-    pub(crate) fn has_room(&self) -> bool {
-        self.open.len() < MAX_PENDING_COMMANDS
-    }
 }
 
 impl Confirmations {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
         Self { rng, open: BTreeMap::new(), removals: PerInterval::default() }
+    }
+
+    /// Returns the member of this name if it may be removed now. A Down one may; one that may be live only by force.
+    pub(crate) fn take_removal(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        id: &NodeId,
+        force: bool,
+    ) -> Result<Slot, CommandError> {
+        if *id == view.me().id {
+            return Err(CommandError::Oneself);
+        }
+        match cx.phase {
+            Phase::Joining => return Err(CommandError::Joining),
+            Phase::Up => {}
+            Phase::Leaving | Phase::Stopped => return Err(CommandError::Leaving),
+        }
+        if self.open.len() >= MAX_PENDING_COMMANDS {
+            return Err(CommandError::Busy);
+        }
+        let slot = view.slot_of(id.as_str()).ok_or_else(|| CommandError::NoSuchMember { id: id.clone() })?;
+        match view.record(slot).status {
+            // It does not count as another removal.
+            Status::Left(_) => Ok(slot),
+            status if status != Status::Down && !force => Err(CommandError::NotDown { id: id.clone(), status }),
+            _ if self.removals.take(cx.now, REMOVALS_INTERVAL, MAX_REMOVALS) => Ok(slot),
+            _ => Err(CommandError::TooManyRemovals),
+        }
     }
 
     /// Spreads the present record of `slot` and asks for its confirmation, for at most `wait`. Returns the purpose if that is
@@ -119,7 +139,7 @@ impl Confirmations {
         }
         let is_unasked = |peer: &Slot| !open.by.contains(&out.view.record(*peer).run) && *peer != slot;
         let unasked = witnesses.into_iter().filter(is_unasked);
-        // Its own observers should hear it from this node itself: the report of others about it may not be believed.
+        // This node's own observers first: where datagrams do not pass, they have links to it.
         let (mut peers, others): (Vec<Slot>, Vec<Slot>) =
             unasked.partition(|peer| slot == View::ME && out.observers.observes(*peer));
         let more = FLOOD_FANOUT.max(out.observers.wanted()).saturating_sub(peers.len());

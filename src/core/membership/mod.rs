@@ -6,7 +6,7 @@
 //! | the record that waits for the answer of whom it is about | `belief` |
 //! | this node's own incarnation, its move to another address, other processes of its name | `incarnation`, `moving`, `rivals` |
 //! | when members came | `arrivals` |
-//! | confirmations that peers hold a record | `confirm` |
+//! | removals by an operator; confirmations that peers hold a record | `removal`, `confirm` |
 //!
 //! The algebra itself, a maximum by `member::precedence`, is where the table is changed: see `wiring::merging`.
 //!
@@ -18,6 +18,7 @@ pub(crate) mod belief;
 mod confirm;
 mod incarnation;
 pub(crate) mod moving;
+mod removal;
 pub(crate) mod rivals;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub(crate) use arrivals::Arrivals;
 pub(crate) use confirm::{Confirmations, Purpose, may_confirm};
 pub(crate) use incarnation::Incarnation;
 pub(crate) use moving::Moving;
+pub(crate) use removal::{note_removal, tell_removed};
 pub(crate) use rivals::Rivals;
 
 /// What this node knows of itself beside its record.

@@ -30,29 +30,6 @@ use crate::member::Run;
 use crate::time::Time;
 use crate::view::{Slot, View};
 
-/// The basis of the graph: the moment, and what this node knows then.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Basis<'a> {
-    pub(crate) now: Time,
-    pub(crate) view: &'a View,
-    /// True if this node is Up. A joiner meets one member after the other, and knows few of many at first.
-    pub(crate) is_up: bool,
-}
-
-impl<'a> Basis<'a> {
-    pub(crate) fn of(cx: &Context, view: &'a View) -> Self {
-        Self { now: cx.now, view, is_up: cx.phase.is_up() }
-    }
-
-    fn is_live(&self, slot: Slot) -> bool {
-        self.view.get(slot).is_some_and(|entry| entry.status.is_live())
-    }
-
-    fn is_full_mesh(&self, observers: &Observers) -> bool {
-        observers.is_full_mesh(self.view.live().len())
-    }
-}
-
 /// The members that are observed no more, and those that are from now on.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
@@ -146,10 +123,9 @@ impl Observers {
     }
 
     /// Finds this node's place in the graph again, since a member became live or ceased to be, or is another run.
-    pub(crate) fn place_anew(&mut self, basis: Basis<'_>, slot: Slot) -> Shift {
+    pub(crate) fn place_anew(&mut self, cx: &Context, view: &View, slot: Slot) -> Shift {
         self.walk.forget(slot);
         self.extra.forget(slot);
-        let view = basis.view;
         let others = view.live().len();
         let live = view.live().iter().map(|slot| (*slot, view.entry(*slot).name_hash));
         if self.is_full_mesh(others) {
@@ -163,22 +139,23 @@ impl Observers {
                 return Shift::default();
             }
         }
-        let walk_at = self.walk.is_on().then_some(basis.now + MIN_CRASH_PROBE_GAP);
-        Shift { walk_at, ..self.renew(basis, &BTreeMap::new()) }
+        let walk_at = self.walk.is_on().then_some(cx.now + MIN_CRASH_PROBE_GAP);
+        Shift { walk_at, ..self.renew(cx, view, &BTreeMap::new()) }
     }
 
-    /// Observes the current neighbours. Some that are taken over `lived` at a time that other members know of.
-    pub(super) fn renew(&mut self, basis: Basis<'_>, lived: &BTreeMap<Slot, Time>) -> Shift {
-        let is_mesh = basis.is_full_mesh(self);
+    /// Observes the current neighbours. Some that are taken over `lived` at a time that other members know of. (A joiner meets one
+    /// member after the other, and knows few of many at first: it keeps no displaced ones.)
+    pub(super) fn renew(&mut self, cx: &Context, view: &View, lived: &BTreeMap<Slot, Time>) -> Shift {
+        let is_mesh = self.is_full_mesh(view.live().len());
         let mut after: BTreeSet<Slot> =
-            if is_mesh { basis.view.live().iter().copied().collect() } else { self.nearest().collect() };
-        let most = if basis.is_up { self.wanted } else { 0 };
-        self.extra.update(basis.now, &after, most, |slot| basis.is_live(slot));
+            if is_mesh { view.live().iter().copied().collect() } else { self.nearest().collect() };
+        let most = if cx.phase.is_up() { self.wanted } else { 0 };
+        self.extra.update(cx.now, &after, most, |slot| is_live(view, slot));
         if !is_mesh {
             after.extend(self.walk.passed().chain(self.displaced()));
         }
         after.extend(self.brought_in());
-        let timeouts = after.iter().map(|slot| basis.view.record(*slot).timing.suspect_timeout());
+        let timeouts = after.iter().map(|slot| view.record(*slot).timing.suspect_timeout());
         self.quickest = timeouts.min().unwrap_or(Duration::MAX);
         let before = std::mem::replace(&mut self.neighbours, after);
         let started = self.neighbours.difference(&before).map(|slot| (*slot, lived.get(slot).copied()));
@@ -191,10 +168,10 @@ impl Observers {
     }
 
     /// Begins to observe a member because one of the two has just brought in the other.
-    pub(crate) fn observe_besides(&mut self, basis: Basis<'_>, slot: Slot) -> Shift {
-        let span = Span { since: basis.now, until: basis.now + RECENT_MEMBER_WATCH };
+    pub(crate) fn observe_besides(&mut self, cx: &Context, view: &View, slot: Slot) -> Shift {
+        let span = Span { since: cx.now, until: cx.now + RECENT_MEMBER_WATCH };
         self.extra.add(Why::BroughtIn, slot, span, MAX_RECENT_MEMBERS);
-        if self.observes(slot) { Shift::default() } else { self.renew(basis, &BTreeMap::new()) }
+        if self.observes(slot) { Shift::default() } else { self.renew(cx, view, &BTreeMap::new()) }
     }
 
     /// Returns true if it is time to look whether the members in the places of displaced neighbours have links.
@@ -203,16 +180,16 @@ impl Observers {
     }
 
     /// Lets go the neighbours that others displaced, if the members in their places are linked.
-    pub(crate) fn review(&mut self, basis: Basis<'_>, is_linked: impl Fn(Run) -> bool) -> Shift {
-        let are_linked = self.nearest().all(|slot| is_linked(basis.view.record(slot).run));
-        self.extra.review(basis.now, are_linked);
-        self.renew(basis, &BTreeMap::new())
+    pub(crate) fn review(&mut self, cx: &Context, view: &View, is_linked: impl Fn(Run) -> bool) -> Shift {
+        let are_linked = self.nearest().all(|slot| is_linked(view.record(slot).run));
+        self.extra.review(cx.now, are_linked);
+        self.renew(cx, view, &BTreeMap::new())
     }
 
     /// Lets go the members that were observed besides for long enough.
-    pub(crate) fn release(&mut self, basis: Basis<'_>) -> Shift {
-        let are_any = self.extra.release(basis.now, |slot| basis.is_live(slot));
-        if are_any { self.renew(basis, &BTreeMap::new()) } else { Shift::default() }
+    pub(crate) fn release(&mut self, cx: &Context, view: &View) -> Shift {
+        let are_any = self.extra.release(cx.now, |slot| is_live(view, slot));
+        if are_any { self.renew(cx, view, &BTreeMap::new()) } else { Shift::default() }
     }
 
     /// Returns all members observed by this node.
@@ -266,4 +243,8 @@ impl Observers {
         let is_by_graph = |slot: Slot| self.extra.neighbour_since(slot).is_some();
         self.neighbours().filter(|slot| is_by_graph(*slot) || self.walk.passes(*slot)).collect()
     }
+}
+
+fn is_live(view: &View, slot: Slot) -> bool {
+    view.get(slot).is_some_and(|entry| entry.status.is_live())
 }

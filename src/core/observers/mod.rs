@@ -14,7 +14,7 @@
 //! Owns: the neighbours, and the sets of members that the graph is made of.
 //!
 //! A machine: it is lent the view and the time, told who is doubted, and says who is observed from now on; the core has the
-//! detector watch and probe them (see `wiring::observing`).
+//! detector watch and probe them (see `wiring::judging`).
 //!
 //! Must not know: how silence is judged, or what a verdict does.
 
@@ -26,5 +26,5 @@ mod rings;
 mod tests;
 mod walk;
 
-pub(crate) use graph::{Basis, Observers, Shift};
+pub(crate) use graph::{Observers, Shift};
 pub(crate) use walk::Walked;

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Basis, Observers, Shift};
+use super::{Observers, Shift};
+use crate::context::{Context, Phase};
 use crate::limits::{KEEP_AFTER, KEEP_FOR, RECENT_MEMBER_WATCH};
 use crate::member::{NodeId, Record, Run, Status};
+use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::{Peer, Slot, View, slot_at};
 
@@ -45,21 +47,27 @@ impl World {
         world
     }
 
-    fn with(&mut self, step: impl FnOnce(&mut Observers, Basis<'_>) -> Shift) -> Shift {
-        let basis = Basis { now: self.now, view: &self.view, is_up: self.is_up };
-        step(&mut self.observers, basis)
+    fn context(&self) -> Context {
+        let mut cx = Context::new(self.now, self.view.me().run, 0, Settings::default(), 1);
+        cx.phase = if self.is_up { Phase::Up } else { Phase::Joining };
+        cx
+    }
+
+    fn with(&mut self, step: impl FnOnce(&mut Observers, &Context, &View) -> Shift) -> Shift {
+        let cx = self.context();
+        step(&mut self.observers, &cx, &self.view)
     }
 
     fn come(&mut self, nth: usize) -> Shift {
         let record = named(nth, Status::Up);
         let slot = self.view.insert(Arc::clone(&record), record.hash(), Peer::new(self.now));
-        self.with(|observers, basis| observers.place_anew(basis, slot))
+        self.with(|observers, cx, view| observers.place_anew(cx, view, slot))
     }
 
     fn becomes(&mut self, slot: Slot, status: Status) -> Shift {
         let record = Arc::new(self.view.record(slot).with_status(status));
         self.view.replace(slot, Arc::clone(&record), record.hash(), None);
-        self.with(|observers, basis| observers.place_anew(basis, slot))
+        self.with(|observers, cx, view| observers.place_anew(cx, view, slot))
     }
 
     fn observed(&self) -> BTreeSet<Slot> {
@@ -138,10 +146,10 @@ fn displaced_neighbours_go_at_once_when_their_successors_have_links() {
     let on_rings: BTreeSet<Slot> = world.observers.nearest().collect();
     assert!(world.observed().len() > on_rings.len());
     world.now = world.now + Duration::from_secs(2);
-    let waits = world.with(|observers, basis| observers.review(basis, |_| false));
+    let waits = world.with(|observers, cx, view| observers.review(cx, view, |_| false));
     assert!(waits.started.is_empty() && waits.stopped.is_empty());
     world.now = world.now + Duration::from_secs(2);
-    let let_go = world.with(|observers, basis| observers.review(basis, |_| true));
+    let let_go = world.with(|observers, cx, view| observers.review(cx, view, |_| true));
     assert!(!let_go.stopped.is_empty() && let_go.started.is_empty());
     assert_eq!(world.observed(), on_rings);
 }
@@ -150,7 +158,7 @@ fn displaced_neighbours_go_at_once_when_their_successors_have_links() {
 fn who_was_brought_in_is_observed_for_a_while_wherever_it_is_on_the_rings() {
     let mut world = World::new(60);
     let far = (1..=60).map(slot_at).find(|slot| !world.observers.observes(*slot)).expect("most are far");
-    let shift = world.with(|observers, basis| observers.observe_besides(basis, far));
+    let shift = world.with(|observers, cx, view| observers.observe_besides(cx, view, far));
     assert_eq!(shift.started, [(far, None)]);
     assert!(world.observers.is_brought_in(far) && !world.observers.gossip_peers().contains(&far));
     assert!(!world.observers.would_have_heard(world.now + KEEP_FOR, far, Duration::ZERO), "it need not observe us");
@@ -167,8 +175,7 @@ fn a_doubted_neighbour_is_walked_past_and_those_behind_it_are_asked_once() {
     let pause = Duration::from_millis(100);
     assert_eq!(world.observers.step_at(world.now, 0, pause), None, "nobody that is observed");
     let walk = |world: &mut World, doubted: &BTreeSet<Slot>| {
-        let basis = Basis { now: world.now, view: &world.view, is_up: world.is_up };
-        world.observers.walk(basis, doubted.clone(), pause, |_| true)
+        world.observers.walk(&world.context(), &world.view, doubted.clone(), pause, |_| true)
     };
     let first = walk(&mut world, &doubted);
     let asked: BTreeSet<Slot> = first.asked.iter().map(|(slot, _)| *slot).collect();

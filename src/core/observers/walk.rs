@@ -30,9 +30,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::graph::{Basis, Observers, Shift};
+use super::graph::{Observers, Shift};
 use super::path::{Liveness, Path, Place, path};
 use super::rings::FLOOD_RINGS;
+use crate::context::Context;
 use crate::limits::{FIRST_REACH, REACH_GROWTH, WIDE_DOUBT};
 use crate::member::{Run, Status};
 use crate::time::Time;
@@ -164,19 +165,20 @@ impl Observers {
     /// Takes the next step, by the members that are `doubted` now. Passed members have `pause` to answer.
     pub(crate) fn walk(
         &mut self,
-        basis: Basis<'_>,
+        cx: &Context,
+        view: &View,
         doubted: BTreeSet<Slot>,
         pause: Duration,
         is_crashed: impl Fn(Run) -> bool,
     ) -> Walked {
-        let now = basis.now;
-        let others = basis.view.live().len();
+        let now = cx.now;
+        let others = view.live().len();
         let before = std::mem::take(&mut self.walk);
         let nearest: BTreeSet<Slot> = self.nearest().collect();
         let doubted_nearest = nearest.intersection(&doubted).count();
         self.walk.doubted = doubted;
-        if !basis.is_up || doubted_nearest == 0 || self.is_full_mesh(others) {
-            return Walked { shift: self.renew(basis, &BTreeMap::new()), asked: Vec::new() };
+        if !cx.phase.is_up() || doubted_nearest == 0 || self.is_full_mesh(others) {
+            return Walked { shift: self.renew(cx, view, &BTreeMap::new()), asked: Vec::new() };
         }
         let since = before.since.unwrap_or(now);
         let is_wide = doubted_nearest * WIDE_DOUBT.1 >= nearest.len() * WIDE_DOUBT.0;
@@ -187,7 +189,7 @@ impl Observers {
             reach if has_paused => reach.saturating_mul(REACH_GROWTH),
             reach => reach,
         };
-        let step = self.step(basis.view, since, reach, is_crashed);
+        let step = self.step(view, since, reach, is_crashed);
         let walk = &mut self.walk;
         walk.passed.clone_from(&step.passed);
         walk.silent = step.silent;
@@ -197,9 +199,9 @@ impl Observers {
         walk.reach = if step.is_finished { 0 } else { reach };
         walk.stepped = if has_paused { Some(now) } else { before.stepped };
         let walk_at = (!step.is_finished && reach < others).then_some(now + pause);
-        let shift = Shift { walk_at, ..self.renew(basis, &step.lived) };
+        let shift = Shift { walk_at, ..self.renew(cx, view, &step.lived) };
         let is_open = |slot: &Slot| {
-            let entry = basis.view.entry(*slot);
+            let entry = view.entry(*slot);
             let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
             entry.status == Status::Up && !self.walk.doubted.contains(slot) && !is_heard
         };

@@ -20,7 +20,7 @@ use super::sender::Sender;
 use crate::connectivity::Paths;
 use crate::context::Context;
 use crate::counters::{Carrier, DropReason};
-use crate::detection::{Grounds, LocalHealth};
+use crate::detection::{DetectorFacts, LocalHealth};
 use crate::io::{Output, Receiver};
 use crate::limits::{ANSWERS_PER_SECOND, MAX_HEADER_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
 use crate::member::{Record, Run, Status};
@@ -88,9 +88,9 @@ pub(crate) struct Outbox<'a> {
 /// Packets.
 impl Outbox<'_> {
     /// Returns what is judged by.
-    pub(crate) fn grounds(&self) -> Grounds<'_> {
+    pub(crate) fn detector_facts(&self) -> DetectorFacts<'_> {
         let Context { now, settings, .. } = &self.cx;
-        Grounds { now: *now, view: self.view, observers: self.observers, health: self.health, settings }
+        DetectorFacts { now: *now, view: self.view, observers: self.observers, health: self.health, settings }
     }
 
     /// Returns the greatest size of a packet in a datagram.
@@ -349,7 +349,7 @@ impl Outbox<'_> {
 impl Outbox<'_> {
     /// Returns true if a verdict of this node is not to be told (yet).
     pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
-        self.grounds().is_withheld(slot)
+        self.detector_facts().is_withheld(slot)
     }
 
     /// Returns a member's own last record, to be sent in place of a verdict that is kept.

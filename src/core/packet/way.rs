@@ -13,10 +13,13 @@
 use std::net::SocketAddr;
 
 use super::outbox::Outbox;
+use super::rates::Turn;
+use crate::connectivity::links::Parting;
 use crate::io::{LinkId, Output, Receiver};
 use crate::limits::{MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES};
-use crate::member::Run;
-use crate::view::Slot;
+use crate::member::{Record, Run};
+use crate::time::Time;
+use crate::view::{Slot, View};
 use crate::wire::{Message, PacketBuilder, Read, read};
 
 /// The way by which packets reach a member; answers take the way of the question.
@@ -58,6 +61,23 @@ impl Outbox<'_> {
     /// Sends a frame over a connection.
     pub(crate) fn send_frame(&mut self, link: LinkId, packet: PacketBuilder) {
         self.cx.send_frame(link, packet.finish());
+    }
+
+    /// Says over a link that it ends, and ends it.
+    pub(crate) fn part(&mut self, link: LinkId, why: Parting) {
+        let mut packet = self.packet(usize::MAX);
+        let says_news_of_me = match why {
+            // Its observers hear from itself that it leaves, whoever else says so.
+            Parting::Over => self.cx.phase.is_leaving(),
+            Parting::TheyMoved => false,
+            Parting::WeMoved => true,
+        };
+        if says_news_of_me {
+            self.push_update(&mut packet, View::ME);
+        }
+        packet.push(&Message::Unlink);
+        self.send_frame(link, packet);
+        self.cx.output(Output::CloseLink { link });
     }
 
     /// Sends a message as a datagram and over the link, if there is one: datagrams are lost, and a link may be stalled
@@ -125,6 +145,47 @@ impl Outbox<'_> {
     pub(crate) fn reopen_bootstrap(&mut self, address: SocketAddr) {
         self.paths.give_up_hung_bootstraps(self.cx, |to| to == address);
         self.open_bootstrap(address);
+    }
+
+    /// Opens a bootstrap link to a member's address, since somebody opened one in its name: datagrams may not pass, and
+    /// what it says is believed there.
+    pub(crate) fn bootstrap_to_member(&mut self, address: SocketAddr) {
+        if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
+            self.reopen_bootstrap(address);
+        }
+    }
+
+    /// Tells those at the other ends of bootstrap links what this node is: that it is Up, which they know by no other
+    /// way yet, or is not gone.
+    pub(crate) fn announce_by_bootstraps(&mut self) {
+        let Record { incarnation, status, .. } = **self.view.me();
+        for address in self.paths.bootstrap.begin_to_tell((incarnation, status), self.cx.now) {
+            let mut packet = self.packet(usize::MAX);
+            self.push_update(&mut packet, View::ME);
+            // A datagram goes where the other end is known: over a link that this node opened, it is believed sooner.
+            let there = self.view.iter().find(|(_, entry)| entry.record.address == address);
+            let run = there.map(|(_, entry)| entry.record.run);
+            match run {
+                Some(run) => self.transmit(address, Receiver::Run(run), packet),
+                None => self.send_by_bootstrap(address, &packet.finish()),
+            }
+        }
+    }
+
+    /// Asks a member in whose name an unproven link came, at its address; that link waits `since` then.
+    pub(crate) fn ask_unproven(&mut self, slot: Slot, since: Time) {
+        if self.paths.must_bootstrap_unproven(self.cx.now, since) {
+            let address = self.view.record(slot).address;
+            self.open_bootstrap(address);
+        }
+        self.ask_at_address(slot);
+    }
+
+    /// Asks the members again in whose names there are unproven links.
+    pub(crate) fn ask_unproven_again(&mut self) {
+        for (slot, since) in self.paths.unproven_to_ask(self.cx, self.view) {
+            self.ask_unproven(slot, since);
+        }
     }
 
     /// Opens a bootstrap link to an address and sends it this packet first. Returns false if there is no room for one.

@@ -9,7 +9,7 @@ use headcount_core::{Command, LeaveReason, Profile, Status};
 const TOLERANCE: Duration = Duration::from_millis(50);
 
 fn gone_for(net: &Net, observer: usize, name: &str) -> Option<Duration> {
-    net.nodes[observer].core.gone_for(&id(name))
+    net.nodes[observer].core.observation(&id(name)).and_then(|seen| seen.gone_for)
 }
 
 #[track_caller]

@@ -18,7 +18,9 @@ fn a_silent_node_is_suspect_and_down_exactly_at_its_timeouts() {
         let mut net = Net::cluster(profile, 5);
         net.run(Duration::from_secs(30));
         net.forget_reports();
-        let last_heard: Vec<Time> = (0..4).map(|i| net.nodes[i].core.last_heard(&id("n4")).expect("heard")).collect();
+        let last_heard: Vec<Time> = (0..4)
+            .map(|i| net.nodes[i].core.observation(&id("n4")).and_then(|seen| seen.last_heard).expect("heard"))
+            .collect();
         net.kill(4);
         net.run(net.settings.down_timeout + ms(1_000));
         let latest = *last_heard.iter().max().expect("four") + ms(5);
@@ -46,9 +48,9 @@ fn a_member_that_was_never_heard_is_judged_from_the_moment_it_was_added() {
     net.cut(2, 0, true);
     net.cut(2, 1, true);
     net.forget_reports();
-    assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
+    assert_eq!(net.nodes[2].core.observation(&id("mute")).and_then(|seen| seen.last_heard), None);
     net.run(net.settings.down_timeout + ms(500));
-    assert_eq!(net.nodes[2].core.last_heard(&id("mute")), None);
+    assert_eq!(net.nodes[2].core.observation(&id("mute")).and_then(|seen| seen.last_heard), None);
     let is_down = |change: &headcount_core::Change| matches!(change.kind, ChangeKind::DetectedDown(_));
     let mut about = net.nodes[2].changes.iter().filter(|(_, change)| change.record.id == *"mute" && is_down(change));
     let down = about.next().expect("judged by who never heard it").0.since(added);
@@ -108,7 +110,7 @@ fn both_ends_know_their_round_trip() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.latency = ms(5);
     net.run(Duration::from_secs(60));
-    let rtt = net.nodes[0].core.rtt(&id("n1")).expect("measured");
+    let rtt = net.nodes[0].core.observation(&id("n1")).and_then(|seen| seen.rtt).expect("measured");
     assert!(rtt >= ms(9) && rtt <= ms(11), "{rtt:?}");
 }
 
@@ -121,7 +123,9 @@ fn every_observer_hears_from_its_subject_once_per_interval() {
             net.run(ms(101));
             for node in &net.nodes {
                 for other in net.nodes.iter().filter(|other| other.address != node.address) {
-                    let age = net.now.since(node.core.last_heard(&other.core.me().id).expect("heard"));
+                    let age = net.now.since(
+                        node.core.observation(&other.core.me().id).and_then(|seen| seen.last_heard).expect("heard"),
+                    );
                     assert!(age <= net.settings.heartbeat_interval + ms(2), "{profile}: {age:?}");
                 }
             }
@@ -152,7 +156,8 @@ fn silence_counts_from_the_freshest_sign_that_anybody_received_also_where_packet
             let (victim, name) = (nodes - 1, format!("n{}", nodes - 1));
             net.kill(victim);
             net.run(ms(50));
-            let heard = (0..victim).filter_map(|node| net.nodes[node].core.last_heard(&id(&name)));
+            let heard = (0..victim)
+                .filter_map(|node| net.nodes[node].core.observation(&id(&name)).and_then(|seen| seen.last_heard));
             let freshest = heard.max().expect("it was heard");
             net.run(net.settings.down_timeout + ms(1_000));
             for node in 0..victim {

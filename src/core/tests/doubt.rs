@@ -173,7 +173,10 @@ fn a_real_crash_of_a_flapping_member_is_down_at_its_timeout() {
         flap(&mut net, 4);
         net.run(net.settings.heartbeat_interval * 2);
         net.forget_reports();
-        let heard = (0..4).filter_map(|i| net.nodes[i].core.last_heard(&super::net::id("n4"))).max().expect("heard");
+        let heard = (0..4)
+            .filter_map(|i| net.nodes[i].core.observation(&super::net::id("n4")).and_then(|seen| seen.last_heard))
+            .max()
+            .expect("heard");
         net.kill(4);
         net.run(net.settings.down_timeout + ms(500));
         let spare = net.settings.down_timeout - net.settings.suspect_timeout;
@@ -195,7 +198,7 @@ fn a_flapping_member_is_probed_as_soon_as_others() {
     net.run(Duration::from_secs(30));
     flap(&mut net, 4);
     net.run(net.settings.heartbeat_interval * 2);
-    let heard = net.nodes[0].core.last_heard(&super::net::id("n4")).expect("heard");
+    let heard = net.nodes[0].core.observation(&super::net::id("n4")).and_then(|seen| seen.last_heard).expect("heard");
     net.kill(4);
     let probes = net.nodes[0].core.counters().probes_sent;
     net.run((heard + net.settings.suspect_timeout * 4 / 5 - ms(20)).since(net.now));

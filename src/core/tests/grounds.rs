@@ -313,7 +313,8 @@ fn a_death_of_another_run_is_not_believed_by_who_does_not_observe_the_holder_and
     let mut net = old_cluster(Profile::Local, 40);
     net.run(KEEP_FOR);
     net.forget_reports();
-    let observes = |net: &Net, node: usize| net.nodes[node].core.is_observed(&id("n1"));
+    let observes =
+        |net: &Net, node: usize| net.nodes[node].core.observation(&id("n1")).is_some_and(|seen| seen.is_observed);
     let (holder, incarnation) = (net.nodes[1].core.me().run, net.nodes[1].core.me().incarnation + 5);
     let told: Vec<usize> = (3..40).filter(|node| !observes(&net, *node)).take(3).collect();
     let timing = Timing::new(ms(50), ms(100), ms(101)).expect("in range");

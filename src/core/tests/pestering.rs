@@ -163,7 +163,9 @@ fn a_link_that_breaks_as_soon_as_it_stands_is_not_opened_at_once_again_and_again
 fn only_observers_tell_a_member_that_it_is_accused() {
     let mut alone = Alone::with_teller();
     alone.told_of(0..200, Status::Up);
-    let observed = |alone: &Alone, host: usize| alone.core.is_observed(&member(host, Status::Up).id);
+    let observed = |alone: &Alone, host: usize| {
+        alone.core.observation(&member(host, Status::Up).id).is_some_and(|seen| seen.is_observed)
+    };
     for expected in [true, false] {
         let host = (0..200).find(|host| observed(&alone, *host) == expected).expect("of 200");
         let peer = member(host, Status::Up);

@@ -123,7 +123,9 @@ fn no_observer_waits_longer_than_the_heartbeat_interval() {
         let interval = net.settings.heartbeat_interval;
         net.run(interval);
         let began = net.now;
-        let observe = |net: &Net, a: usize, b: usize| net.nodes[a].core.is_observed(&id(&format!("n{b}")));
+        let observe = |net: &Net, a: usize, b: usize| {
+            net.nodes[a].core.observation(&id(&format!("n{b}"))).is_some_and(|seen| seen.is_observed)
+        };
         let is_pair = |net: &Net, a: usize, b: usize| observe(net, a, b) && observe(net, b, a);
         let pairs: Vec<(usize, usize)> =
             (0..n).flat_map(|a| (0..n).map(move |b| (a, b))).filter(|(a, b)| is_pair(&net, *a, *b)).collect();

@@ -85,7 +85,7 @@ impl Core {
 
     /// Returns true if a link to this process is open.
     pub fn has_link(&self, run: Run) -> bool {
-        self.is_linked(run)
+        self.paths.links.open(run).is_some()
     }
 
     /// Returns the number of bootstrap links that stand.

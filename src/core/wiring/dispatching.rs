@@ -2,7 +2,9 @@
 //! who takes it.
 //!
 //! Invariants:
-//! - From strangers only what is named here as theirs goes further; everything else marks the packet as a stranger's.
+//! - From strangers only this goes further: questions; answers to our own, which prove by a nonce that we asked, or come from the
+//!   node that we join by; from whoever just proved an address, what it holds this node for; and that an admitted joiner is Up.
+//!   Everything else marks the packet as a stranger's.
 //! - Of each kind of questions that are answered by packets of their own, the first in a packet counts (see `incoming::answer`).
 //!
 //! Must not know: what becomes of a message.
@@ -17,71 +19,93 @@ use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
 use crate::packet::{Introduction, News, Sender, Turn};
-use crate::view::Slot;
-use crate::wire::{Confirmation, Heartbeat, Message, Nonce};
+use crate::wire::{Confirmation, Heartbeat, Message};
 
 impl Core {
-    /// Hands a message on: the table of all kinds.
-    pub(crate) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) {
+    /// Hands a message on: the table of all kinds. Returns `None` if only a member may say this (`member?`), and the sender is
+    /// none.
+    pub(crate) fn dispatch(&mut self, sender: &Sender, message: Message, answer: &mut Answer) -> Option<()> {
         if answer.note_repeated(&message) {
-            return self.cx.counters.drop(DropReason::RateLimited);
+            self.cx.counters.drop(DropReason::RateLimited);
+            return Some(());
         }
         let member = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining());
-        match (message, member) {
+        match message {
             // Of anybody: what goes with others, questions who somebody is, and all that joining takes.
-            (Message::Reply, _) => answer.beside.is_reply = true,
+            Message::Reply => answer.beside.is_reply = true,
             // Over a link the second ends it (see `linking`); in a datagram it means nothing.
-            (Message::Padding(_), _) | (Message::Unlink, Some(_)) => {}
-            (Message::WhoAreYou { nonce, echo }, _) => {
+            Message::Padding(_) => {}
+            Message::Unlink => _ = member?,
+            Message::WhoAreYou { nonce, echo } => {
                 answer.shown.has_echoed = echo.is_some_and(|echo| self.echoed(*sender, echo));
                 answer.owed.introduce = Some(nonce);
             }
-            (Message::IAm { nonce, record }, _) => {
+            Message::IAm { nonce, record } => {
                 answer.shown.has_brought_nonce = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
                 answer.shown.advertised = Some(record.address);
                 let is_finder = answer.shown.has_brought_nonce
                     && answer.beside.founded.is_some()
-                    && self.may_be_finder(*sender, &record);
+                    && self.joiner.may_be_found_by(self.view.me(), *sender, &record);
                 answer.shown.introduction = Some(self.on_i_am(*sender, nonce, record));
                 if is_finder && self.must_be_found() {
                     self.joiner.found_by(&mut outbox!(self), &self.reunion, sender.from);
                 }
             }
-            (Message::Join { nonce, record, cookie }, _) => {
+            Message::Join { nonce, record, cookie } => {
                 self.on_join(*sender, nonce, record, cookie, answer.beside.seeking.take());
             }
-            (Message::ReachMe { nonce, address }, _) => {
+            Message::ReachMe { nonce, address } => {
                 self.sponsor.on_reach_me(&mut outbox!(self), *sender, nonce, address);
             }
-            (Message::Reached { nonce }, _) => self.on_reached(sender, nonce),
-            (Message::Seeking(seeking), _) => answer.beside.seeking = Some(seeking),
-            (Message::ElectorateReport(founded), _) if self.cx.phase.is_joining() => {
+            Message::Reached { nonce } => self.on_reached(sender, nonce),
+            Message::Seeking(seeking) => answer.beside.seeking = Some(seeking),
+            Message::ElectorateReport(founded) if self.cx.phase.is_joining() => {
                 answer.beside.founded = Some(founded);
             }
-            (Message::Challenge { nonce, cookie }, _) => {
+            Message::Challenge { nonce, cookie } => {
                 self.joiner.on_challenge(&mut outbox!(self), &self.reunion, *sender, nonce, cookie);
             }
-            (Message::Welcome { nonce, sponsor, .. }, _) => {
+            Message::Welcome { nonce, sponsor, .. } => {
                 self.on_welcome(*sender, nonce, &sponsor, answer.beside.founded.take());
             }
-            (Message::NotUp { nonce, record, .. }, _) => {
+            Message::NotUp { nonce, record, .. } => {
                 let (from, seeking) = (sender.from, answer.beside.seeking.take());
-                self.on_not_up(&NotUp { from, nonce, record, seeking });
+                let answer = NotUp { from, nonce, record, seeking };
+                let (may_form, is_raising) = (self.may_form(), self.me.incarnation.is_waiting());
+                let (out, reunion, joiners) = (&mut outbox!(self), &mut self.reunion, &self.sponsor.joiners);
+                let waiting = || joiners.all_waiting();
+                let step = self.joiner.on_not_up(out, reunion, waiting, may_form, is_raising, &answer);
+                self.take_joiner_step(step);
             }
-            (Message::Refused { nonce, refusal }, _) => self.on_refused(*sender, nonce, refusal),
-            (Message::Behind { nonce, incarnation }, _) => self.on_behind(nonce, incarnation),
-            (Message::Wait { nonce, wait_ms }, _) => self.joiner.on_wait(&mut self.cx, nonce, wait_ms),
-            (Message::Elsewhere { nonce, members }, _) => {
+            Message::Refused { nonce, refusal } => {
+                let step = self.joiner.on_refused(&mut outbox!(self), &mut self.reunion, *sender, nonce, refusal);
+                self.take_joiner_step(step);
+            }
+            Message::Behind { nonce, incarnation: held } => {
+                let is_raising = self.me.incarnation.is_waiting();
+                if self.joiner.on_behind(&mut self.cx, self.view.me(), nonce, held, is_raising) {
+                    self.raise_incarnation(held + 1);
+                    self.joiner.incarnation_raised(&mut self.cx, self.me.incarnation.is_waiting());
+                }
+            }
+            Message::Wait { nonce, wait_ms } => self.joiner.on_wait(&mut self.cx, nonce, wait_ms),
+            Message::Elsewhere { nonce, members } => {
                 self.joiner.on_elsewhere(&mut outbox!(self), &self.reunion, nonce, &members);
             }
-            (Message::Page { after, more }, _) if self.joiner.is_pulling_from(*sender) => {
-                self.on_page(after.as_ref(), answer.beside.last_on_page.take().filter(|_| more));
+            Message::Page { after, more } if self.joiner.is_pulling_from(*sender) => {
+                let next = answer.beside.last_on_page.take().filter(|_| more);
+                let step = self.joiner.on_page(&mut outbox!(self), &self.reunion, after.as_ref(), next);
+                self.take_joiner_step(step);
             }
-            (Message::LeaseUpdate(update), _) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
+            Message::Page { .. } => {
+                member?;
+                self.cx.counters.drop(DropReason::Unasked);
+            }
+            Message::LeaseUpdate(update) if self.cx.phase.is_joining() && self.joiner.is_pulling_from(*sender) => {
                 self.lease_updates.on_update_of_sponsor(&mut self.cx, &update);
             }
-            (Message::Pull { after, pages }, _) => self.on_pull(*sender, after.as_ref(), pages),
-            (Message::HeldStatus { run, incarnation, status, .. }, _)
+            Message::Pull { after, pages } => self.on_pull(*sender, after.as_ref(), pages),
+            Message::HeldStatus { run, incarnation, status, .. }
                 if answer.shown.introduction.is_some_and(Introduction::is_unlisted)
                     && status != Status::Left(LeaveReason::Forced) =>
             {
@@ -93,120 +117,146 @@ impl Core {
                 }
             }
             // Of members.
-            (Message::Probe { nonce, .. }, Some(_)) => answer.owed.acks.push(nonce),
-            (Message::Ack { nonce }, Some(slot)) => self.on_ack(slot, nonce),
-            (Message::HeldStatus { run, incarnation, status, age_ms }, Some(_)) => {
+            Message::Probe { nonce } => {
+                if member.is_none() {
+                    answer.owed.probed = Some(nonce);
+                }
+                member?;
+                answer.owed.acks.push(nonce);
+            }
+            Message::Ack { nonce } => {
+                let slot = member?;
+                if self.packets.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
+                    self.proved_at_address(slot);
+                    self.note_contact(slot, self.cx.now);
+                } else {
+                    self.cx.counters.drop(DropReason::Unasked);
+                }
+            }
+            Message::HeldStatus { run, incarnation, status, age_ms } => {
+                member?;
                 let age = Duration::from_millis(age_ms);
                 answer.owed.myself |= self.on_held_status(run, (incarnation, status), age);
             }
-            (Message::Digest { buckets }, Some(slot)) => {
-                Gossip::on_digest(&mut outbox!(self), slot, &buckets, answer.way);
+            Message::Digest { buckets } => {
+                Gossip::on_digest(&mut outbox!(self), member?, &buckets, answer.way);
             }
-            (Message::Want { buckets }, Some(slot)) => {
-                self.gossip.on_want(&mut outbox!(self), slot, &buckets, answer.way);
+            Message::Want { buckets } => {
+                self.gossip.on_want(&mut outbox!(self), member?, &buckets, answer.way);
             }
-            (Message::LastHeard { run }, Some(_)) => answer.owed.testimony.extend(self.grounds().last_heard(run)),
-            (Message::HeardAt { run, age_ms }, Some(slot)) => self.on_heard_at(slot, run, age_ms),
-            (Message::Confirm(Confirmation { record }), Some(_)) => answer.owed.confirmed.push(record.0),
-            (Message::Confirmed(Confirmation { record }), Some(slot)) => self.on_confirmed(slot, record.0),
-            (Message::Severed { run, age_ms, is_sure }, Some(slot)) => self.on_severed(slot, run, age_ms, is_sure),
-            (Message::Alive { run, sequence }, Some(_)) => self.on_alive(run, sequence),
-            (Message::Unheard, Some(slot)) => self.on_unheard(slot),
-            (Message::Election(message), Some(slot)) => {
-                self.message_lead(DropReason::WrongState, |lead, around| lead.on_election(around, slot, *message));
+            Message::LastHeard { run } => {
+                member?;
+                answer.owed.testimony.extend(self.detector_facts().last_heard(run));
             }
-            (Message::LeaderClaim(led), Some(slot)) => self.on_leader_claim(slot, *led),
-            (Message::LeaderRenewal(renewal), Some(slot)) => self.on_leader_renewal(slot, &renewal),
-            (Message::WhoLeads { nonce }, Some(slot)) => {
-                self.tell_lead(|lead, around| lead.on_who_leads(around, slot, nonce));
+            Message::HeardAt { run, age_ms } => self.on_heard_at(member?, run, age_ms),
+            Message::Confirm(Confirmation { record }) => {
+                member?;
+                answer.owed.confirmed.push(record.0);
             }
-            (Message::ElectorateReport(founded), Some(_)) => self.on_electorate_report(sender.run, founded),
-            (Message::WantView(want), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_want_view(around, slot, &want));
+            Message::Confirmed(Confirmation { record }) => {
+                let over = self.confirmations.confirmed(&mut self.cx, &self.view, member?, record.0);
+                self.confirmation_over(over);
             }
-            (Message::ViewPart(part), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_view_part(around, slot, *part));
+            Message::Severed { run, age_ms, is_sure } => self.on_severed(member?, run, age_ms, is_sure),
+            Message::Alive { run, sequence } => {
+                member?;
+                let steps = self.crashes.told_alive(run, sequence);
+                self.take_crash_steps(run, steps);
             }
-            (Message::ChangeVoters(question), Some(slot)) => {
-                self.message_lead(DropReason::WrongState, |lead, around| {
-                    lead.on_change_voters(around, slot, sender.run, &question);
+            Message::Unheard => self.on_unheard(member?),
+            Message::Election(message) => {
+                let slot = member?;
+                self.message_lead(DropReason::WrongState, |lead, cx| lead.on_election(cx, slot, *message));
+            }
+            Message::LeaderClaim(led) => self.on_leader_claim(member?, *led),
+            Message::LeaderRenewal(renewal) => {
+                let slot = member?;
+                if self.with_lead(|lead, cx| lead.on_leader_renewal(cx, slot, &renewal)).is_none() {
+                    self.voters_heard(slot, None);
+                }
+            }
+            Message::WhoLeads { nonce } => {
+                let slot = member?;
+                self.tell_lead(|lead, cx| lead.on_who_leads(cx, slot, nonce));
+            }
+            Message::ElectorateReport(founded) => {
+                member?;
+                self.on_electorate_report(sender.run, founded);
+            }
+            Message::WantView(want) => {
+                let slot = member?;
+                self.message_lead(DropReason::Unasked, |lead, cx| lead.on_want_view(cx, slot, &want));
+            }
+            Message::ViewPart(part) => {
+                let slot = member?;
+                self.message_lead(DropReason::Unasked, |lead, cx| lead.on_view_part(cx, slot, *part));
+            }
+            Message::ChangeVoters(question) => {
+                let slot = member?;
+                self.message_lead(DropReason::WrongState, |lead, cx| {
+                    lead.on_change_voters(cx, slot, sender.run, &question);
                 });
             }
-            (Message::VotersChanged(changed), Some(slot)) => {
-                self.message_lead(DropReason::Unasked, |lead, around| lead.on_voters_changed(around, slot, &changed));
+            Message::VotersChanged(changed) => {
+                let slot = member?;
+                self.message_lead(DropReason::Unasked, |lead, cx| lead.on_voters_changed(cx, slot, &changed));
             }
-            (Message::LeaseUpdate(update), Some(slot)) => self.on_lease_update(slot, &update),
-            (Message::Broadcast(broadcast), Some(slot)) => {
-                self.messages.on_broadcast(&mut outbox!(self), slot, &broadcast);
-            }
-            (Message::HaveBroadcasts(spans), Some(slot)) => {
-                self.messages.on_have_broadcasts(&mut outbox!(self), slot, &spans);
-            }
+            Message::LeaseUpdate(update) => self.on_lease_update(member?, &update),
+            Message::Broadcast(broadcast) => self.messages.on_broadcast(&mut outbox!(self), member?, &broadcast),
+            Message::HaveBroadcasts(spans) => self.messages.on_have_broadcasts(&mut outbox!(self), member?, &spans),
             // One answer for all of the packet.
-            (Message::WantBroadcasts(spans), Some(_)) => {
+            Message::WantBroadcasts(spans) => {
+                member?;
                 answer.owed.wants.extend(spans.iter().take(MAX_WANTS - answer.owed.wants.len()));
             }
-            (Message::Direct(message), Some(slot)) => {
-                self.messages.on_direct(&mut outbox!(self), slot, answer.way, &message);
-            }
-            (Message::Receipt { number }, Some(slot)) => {
-                self.messages.direct.on_receipt(&mut outbox!(self), slot, number);
-            }
-            (Message::Page { .. }, Some(_)) => self.cx.counters.drop(DropReason::Unasked),
-            // What only members may say.
-            (Message::Probe { nonce, .. }, None) => {
-                answer.stranger = true;
-                answer.owed.probed = Some(nonce);
-            }
+            Message::Direct(message) => self.messages.on_direct(&mut outbox!(self), member?, answer.way, &message),
+            Message::Receipt { number } => self.messages.direct.on_receipt(&mut outbox!(self), member?, number),
             // They are read apart (see `packet::inbox`).
-            (Message::Update(_) | Message::Heartbeat(_), _) => self.cx.counters.drop(DropReason::WrongState),
-            (_, None) => answer.stranger = true,
+            Message::Update(_) | Message::Heartbeat(_) => self.cx.counters.drop(DropReason::WrongState),
         }
+        Some(())
     }
 
-    pub(crate) fn dispatch_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &mut Answer) {
-        match self.member(sender, answer) {
-            Some(slot) if !self.cx.phase.is_joining() => self.on_heartbeat(slot, heartbeat),
-            _ => answer.stranger = true,
+    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node. Returns
+    /// `None` if the sender is no member.
+    pub(crate) fn on_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &Answer) -> Option<()> {
+        let slot = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining())?;
+        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat);
+        if !echoed.is_new {
+            return Some(());
         }
+        if let Some(round_trip) = echoed.round_trip {
+            self.cx.counters.round_trips.observe(round_trip);
+        }
+        if let Some(hold) = self.detector_facts().recent_echo(slot, heartbeat, echoed.before) {
+            self.note_contact(slot, self.cx.now - hold);
+        }
+        Some(())
     }
 
-    pub(crate) fn dispatch_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) {
+    /// Takes a record that a packet brings; returns `None` if its sender is not believed.
+    pub(crate) fn on_news(&mut self, sender: &Sender, news: News, answer: &mut Answer) -> Option<()> {
         let from = self.member(sender, answer);
         if answer.beside.is_page && self.joiner.is_pulling_from(*sender) {
             answer.beside.last_on_page = Some(news.subject(&self.view).id.clone());
-        } else if (from.is_none() || self.cx.phase.is_joining())
-            // Who was admitted says that it is Up: its address is proven, and it need not introduce itself again.
-            && !self.sponsor.joiners.is_admitted(sender.run, sender.from, news.subject(&self.view))
-            && !self.take_objection(sender, &news, answer)
-        {
-            answer.stranger = true;
-            return;
+        } else if from.is_none() || self.cx.phase.is_joining() {
+            let subject = news.subject(&self.view);
+            // Who was admitted says that it is Up: its address is proven, and it need not introduce itself again. Who proved its
+            // address, and is not listed, may report another run of this node's own name.
+            let is_rival = subject.id == self.me().id && subject.run != self.cx.run;
+            let is_objection = answer.shown.introduction.is_some_and(Introduction::is_unlisted) && is_rival;
+            let is_taken = self.sponsor.joiners.is_admitted(sender.run, sender.from, subject)
+                || is_objection
+                    && self.cx.phase.is_up()
+                    && self.packets.turns.take(self.cx.now, Turn::Objection, sender.from);
+            if !is_taken {
+                return None;
+            }
         }
         let held = self.learn(news, from);
         if answer.beside.is_asked_to_confirm {
             answer.owed.held.extend(held);
         }
-    }
-
-    /// Returns true if a sender that proved its address, and is not listed, reports another run of this node's own
-    /// name.
-    fn take_objection(&mut self, sender: &Sender, news: &News, answer: &Answer) -> bool {
-        let subject = news.subject(&self.view);
-        let is_rival = subject.id == self.me().id && subject.run != self.cx.run;
-        answer.shown.introduction.is_some_and(Introduction::is_unlisted)
-            && self.cx.phase.is_up()
-            && is_rival
-            && self.packets.turns.take(self.cx.now, Turn::Objection, sender.from)
-    }
-
-    /// Takes a nonce back from the address of the member to which it was sent: that address is proven.
-    fn on_ack(&mut self, slot: Slot, nonce: Nonce) {
-        if self.packets.prover.is_nonce(nonce, self.view.record(slot).address, self.cx.now) {
-            self.proved_at_address(slot);
-            self.note_contact(slot, self.cx.now);
-        } else {
-            self.cx.counters.drop(DropReason::Unasked);
-        }
+        Some(())
     }
 }

@@ -10,34 +10,22 @@ use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::election::{Election, ElectorateReport};
 use crate::io::{Contacted, Receiver};
-use crate::joining::{JoinReport, JoinStep, NotUp, Prospects};
+use crate::joining::{JoinReport, JoinStep};
 use crate::limits::MIN_PROBE_BYTES;
 use crate::member::{NodeId, Record, Run, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::wire::{Message, Nonce, Refusal, Seeking};
+use crate::wire::{Message, Nonce, Seeking};
 
 /// This node's own way in.
 impl Core {
-    /// Begins to look for a cluster.
-    pub(crate) fn begin_joining(&mut self) {
-        self.cx.phase = Phase::Joining;
-        self.joiner.begin();
+    /// Returns true if the members of this node's cluster would form an electorate, and it knows of none.
+    pub(crate) fn may_form(&self) -> bool {
+        self.election().is_some_and(|election| election.founded().is_none())
     }
 
-    /// Looks for a cluster, or founds one if there is no address to look at.
-    pub(crate) fn seek_cluster(&mut self) {
-        let step = self.joiner.seek_cluster(&mut outbox!(self), &self.reunion);
-        self.take_joiner_step(step);
-    }
-
-    /// Returns what a joiner has to know of the rest of this node.
-    fn prospects(&self) -> Prospects {
-        let may_form = self.election().is_some_and(|election| election.founded().is_none());
-        Prospects { may_form, is_raising: self.me.incarnation.is_waiting() }
-    }
-
+    /// Does what the joiner says.
     pub(crate) fn take_joiner_step(&mut self, step: Option<JoinStep>) {
         match step {
             None => {}
@@ -46,25 +34,6 @@ impl Core {
             Some(JoinStep::Pulled { address, sponsor }) => self.pulled_everything(address, sponsor),
             Some(JoinStep::Unreached(address)) => self.me.unreached_at = Some(address),
         }
-    }
-
-    /// Decides whether to found a cluster.
-    pub(crate) fn consider_founding(&mut self) {
-        let prospects = self.prospects();
-        let step = self.joiner.consider_founding(&mut outbox!(self), &self.reunion, prospects);
-        self.take_joiner_step(step);
-    }
-
-    /// Asks for the missing pages of a view again.
-    pub(crate) fn pull_again(&mut self) {
-        let step = self.joiner.pull_again(&mut outbox!(self), &self.reunion);
-        self.take_joiner_step(step);
-    }
-
-    /// Takes a page of the view that is being pulled, whose records are merged already.
-    pub(crate) fn on_page(&mut self, after: Option<&NodeId>, next: Option<NodeId>) {
-        let step = self.joiner.on_page(&mut outbox!(self), &self.reunion, after, next);
-        self.take_joiner_step(step);
     }
 
     /// Takes a sponsor's welcome.
@@ -85,56 +54,28 @@ impl Core {
         self.joiner.follow(&mut outbox!(self), sender, sponsor);
     }
 
-    /// Takes the answer of a node that is Joining itself.
-    pub(crate) fn on_not_up(&mut self, answer: &NotUp) {
-        let (prospects, joiners) = (self.prospects(), &self.sponsor.joiners);
-        let waiting = || joiners.all_waiting();
-        let step = self.joiner.on_not_up(&mut outbox!(self), &mut self.reunion, waiting, prospects, answer);
-        self.take_joiner_step(step);
-    }
-
-    /// Takes the answer that the cluster holds this node's name at an incarnation.
-    pub(crate) fn on_behind(&mut self, nonce: Nonce, held: u64) {
-        let is_raising = self.me.incarnation.is_waiting();
-        if self.joiner.on_behind(&mut self.cx, self.view.me(), nonce, held, is_raising) {
-            self.raise_incarnation(held + 1);
-            self.incarnation_raised();
-        }
-    }
-
-    /// Has a joiner ask again whose incarnation has been raised.
-    pub(crate) fn incarnation_raised(&mut self) {
-        self.joiner.incarnation_raised(&mut self.cx, self.me.incarnation.is_waiting());
-    }
-
-    /// Takes a refusal, of a joiner or of a member that asks.
-    pub(crate) fn on_refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
-        let step = self.joiner.on_refused(&mut outbox!(self), &mut self.reunion, sender, nonce, refusal);
-        self.take_joiner_step(step);
-    }
-
     /// Takes the answer that somebody reached this node: a joiner at its advertised address, its sponsor at its own, or a member
     /// this one where it has moved.
     pub(crate) fn on_reached(&mut self, sender: &Sender, nonce: Nonce) {
-        if self.reached_at_new_address(sender, nonce) {
-            return;
+        if !self.me.moving.is_reached_by(nonce) {
+            let is_raising = self.me.incarnation.is_waiting();
+            let step = self.joiner.on_reached(&mut outbox!(self), nonce, is_raising);
+            return self.take_joiner_step(step);
         }
-        let is_raising = self.me.incarnation.is_waiting();
-        if self.joiner.on_reached(&mut outbox!(self), nonce, is_raising) {
-            self.become_up();
+        self.take_address();
+        let is_elsewhere =
+            matches!(sender.kind, SenderKind::Member(slot) if self.view.record(slot).address != sender.from);
+        if is_elsewhere && !self.me.moving.is_open() {
+            // What goes to all does not reach it.
+            let mut packet = self.out().packet(usize::MAX);
+            self.out().push_update(&mut packet, View::ME);
+            self.out().transmit(sender.from, Receiver::Run(sender.run), packet);
         }
     }
 
     /// Returns true if this node has to know, before it forms an electorate with others, whether there is one.
     pub(crate) fn must_be_found(&self) -> bool {
         self.election().is_some_and(Election::is_forming)
-    }
-
-    /// Returns true if a node that introduces itself, and knows of an electorate, may let this joiner in.
-    pub(crate) fn may_be_finder(&self, sender: Sender, record: &Record) -> bool {
-        self.cx.phase.is_joining()
-            && (record.run, record.address, record.status) == (sender.run, sender.from, Status::Up)
-            && record.id != self.me().id
     }
 
     /// Returns what is known of joining, if this node is joining.
@@ -164,7 +105,14 @@ impl Core {
         let was_alone = self.view.live().is_empty();
         let is_founder = self.joiner.end() || was_alone;
         self.cx.phase = Phase::Up;
-        self.plan_links();
+        let neighbours: Vec<Slot> = self.observers.neighbours().collect();
+        if !neighbours.is_empty() {
+            // A founder is no newcomer: whoever comes to it later may die before it has opened a link.
+            self.paths.links.came_up(self.cx.now);
+        }
+        for slot in neighbours {
+            self.plan_link(slot);
+        }
         self.messages.begin(self.cx.now);
         self.paths.end_bootstraps_soon(self.cx.now, |_| true);
         for timer in [Timer::JoinTry, Timer::Found, Timer::Transfer, Timer::Reach] {
@@ -173,7 +121,7 @@ impl Core {
         self.health.start(self.cx.now);
         self.arrivals.start(self.cx.now, is_founder, was_alone);
         self.rewrite_myself(self.view.me().with_status(Status::Up));
-        self.announce_by_bootstraps();
+        self.out().announce_by_bootstraps();
         self.gossip.start(&mut self.cx);
         self.reunion.start(&mut self.cx);
         self.gossip.start_catching_up(&mut self.cx);
@@ -185,7 +133,7 @@ impl Core {
 /// The way in of others.
 impl Core {
     /// Returns what a joiner is told of an electorate.
-    fn founded_report(&self) -> Option<ElectorateReport> {
+    pub(crate) fn founded_report(&self) -> Option<ElectorateReport> {
         self.election().and_then(Election::electorate_report)
     }
 
@@ -216,17 +164,6 @@ impl Core {
         }
         self.sponsor.serve(&mut outbox!(self), sender, to, after, pages);
     }
-
-    /// Goes on asking the holder of a name.
-    pub(crate) fn probe_name_again(&mut self, newcomer: Run) {
-        let founded = self.founded_report();
-        self.sponsor.probe_name_again(&mut outbox!(self), founded, newcomer);
-    }
-
-    fn name_answered(&mut self, sender: Sender, nonce: Nonce) {
-        let founded = self.founded_report();
-        self.sponsor.name_answered(&mut outbox!(self), founded, sender, nonce);
-    }
 }
 
 /// Introductions: strangers that answer this node's question say who they are.
@@ -241,7 +178,8 @@ impl Core {
     /// Takes an echo of this node's nonce by a stranger or a member, which proves the sender's address if it is right;
     /// returns true if it is.
     pub(crate) fn echoed(&mut self, sender: Sender, echo: Nonce) -> bool {
-        self.name_answered(sender, echo);
+        let founded = self.founded_report();
+        self.sponsor.name_answered(&mut outbox!(self), founded, sender, echo);
         let is_right = self.packets.prover.is_nonce(echo, sender.from, self.cx.now);
         if is_right {
             self.reunion.contacted(&mut self.cx, sender.from, || Contacted::NotUp { id: None });
@@ -258,7 +196,8 @@ impl Core {
 
     /// Takes the answer of somebody who says who it is because this node asked.
     pub(crate) fn on_i_am(&mut self, sender: Sender, nonce: Nonce, record: Record) -> Introduction {
-        self.name_answered(sender, nonce);
+        let founded = self.founded_report();
+        self.sponsor.name_answered(&mut outbox!(self), founded, sender, nonce);
         let is_here = self.packets.prover.is_nonce(nonce, sender.from, self.cx.now);
         let is_at_address = self.packets.prover.is_nonce(nonce, record.address, self.cx.now);
         if !is_here && !is_at_address {
@@ -350,7 +289,7 @@ impl Core {
         let is_silent = matches!(held.status, Status::Suspect | Status::Down);
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_address {
             match sender.way {
-                Way::Link(_) => self.bootstrap_to_member(record.address),
+                Way::Link(_) => self.out().bootstrap_to_member(record.address),
                 Way::Datagrams | Way::Unbound => self.out().ask_at_address(slot),
             }
             return Introduction::Ignored;
@@ -371,17 +310,9 @@ impl Core {
             _ if address == sender.from => self.proved_at_address(slot),
             Way::Datagrams | Way::Unbound if is_here => self.reunion.answers_at(sender.from, run, address),
             Way::Datagrams | Way::Unbound => {}
-            Way::Link(_) => self.bootstrap_to_member(address),
+            Way::Link(_) => self.out().bootstrap_to_member(address),
         }
         Introduction::Member
-    }
-
-    /// Opens a bootstrap link to a member's address, since somebody opened one in its name: datagrams may not pass, and
-    /// what it says is believed there.
-    fn bootstrap_to_member(&mut self, address: SocketAddr) {
-        if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
-            self.out().reopen_bootstrap(address);
-        }
     }
 }
 
@@ -392,11 +323,14 @@ impl Core {
         self.reunion.next_look(&mut self.cx);
         self.view.tombstones.expire(self.cx.now, self.cx.settings.reap_after);
         self.arrivals.tidy(self.cx.now);
-        self.reap_the_longest_gone();
-        self.release_observed();
+        for slot in self.arrivals.longest_gone(&self.view) {
+            self.reap(slot);
+        }
+        let shift = self.observers.release(&self.cx, &self.view);
+        self.act_on_shift(shift);
         self.reunion.reunite(&mut outbox!(self));
         if self.reunion.remember_addresses(&self.view) {
-            self.persist();
+            self.persist(None);
         }
     }
 }

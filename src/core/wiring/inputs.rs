@@ -10,12 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Core;
-use crate::counters::Counters;
+use crate::context::Phase;
+use crate::counters::{Carrier, Counters};
+use crate::dissemination::LeaseUpdates;
 use crate::election::Election;
-use crate::io::{Command, Input, Output};
+use crate::io::{Command, Input, Output, Reply, StopReason};
 use crate::leadership::Lead;
 use crate::limits::MAX_FRAME_BYTES;
 use crate::member::{DetectionMethod, NodeId, Record, Run, Status};
+use crate::messages::Unlinked;
 use crate::packet::Way;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -36,7 +39,15 @@ impl Core {
         if let Input::Worked(worked) = input {
             return self.health.note_work(self.cx.now, worked);
         }
-        self.notice_pause();
+        let pause = self.health.note_pause(&mut self.cx);
+        if pause.is_some_and(|unheard| unheard >= self.cx.settings.reap_after) && !self.view.live().is_empty() {
+            match self.cx.phase {
+                Phase::Up => self.rejoin(),
+                // All members have forgotten this node by now.
+                Phase::Leaving => self.stop(StopReason::Left),
+                Phase::Joining | Phase::Stopped => {}
+            }
+        }
         if self.cx.phase.is_stopped() {
             return;
         }
@@ -45,8 +56,13 @@ impl Core {
             Input::Packet { from, bytes } => self.receive(from, Way::Datagrams, bytes),
             Input::UnboundPacket { from, bytes } => self.receive(from, Way::Unbound, bytes),
             Input::Tick => {
-                self.measure_tick();
-                self.fire();
+                self.health.tick(&mut self.cx);
+                while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
+                    self.fire(timer);
+                    if self.cx.phase.is_stopped() {
+                        break;
+                    }
+                }
             }
             // It was taken note of above.
             Input::Worked(_) => {}
@@ -59,7 +75,7 @@ impl Core {
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);
-                self.tell_lead(|lead, around| lead.ballot_stored(around, ballot_version));
+                self.tell_lead(|lead, cx| lead.ballot_stored(cx, ballot_version));
             }
             Input::PersistFailed => self.tell_election(Election::store_failed),
             Input::WorkEnded { term } => self.tell_election(|election, context| election.work_ended(context, term)),
@@ -80,23 +96,21 @@ impl Core {
         self.cx.timers.next().filter(|_| !self.cx.phase.is_stopped())
     }
 
-    fn fire(&mut self) {
-        while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
-            self.fire_one(timer);
-            if self.cx.phase.is_stopped() {
-                break;
-            }
-        }
-    }
-
     /// Acts on a timer that is due. Compiled apart from the loop, which would get ready for all of them before it looks
     /// for one: ninety instructions a tick.
     #[inline(never)]
-    fn fire_one(&mut self, timer: Timer) {
+    pub(crate) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::JoinTry => self.joiner.try_to_join(&mut outbox!(self), &self.reunion),
-            Timer::Found => self.consider_founding(),
-            Timer::Transfer => self.pull_again(),
+            Timer::Found => {
+                let (may_form, is_raising) = (self.may_form(), self.me.incarnation.is_waiting());
+                let step = self.joiner.consider_founding(&mut outbox!(self), &self.reunion, may_form, is_raising);
+                self.take_joiner_step(step);
+            }
+            Timer::Transfer => {
+                let step = self.joiner.pull_again(&mut outbox!(self), &self.reunion);
+                self.take_joiner_step(step);
+            }
             Timer::Reach => self.joiner.ask_to_be_reached(&mut outbox!(self)),
             Timer::CatchUp => self.gossip.catch_up(&mut outbox!(self)),
             Timer::Gossip => self.gossip_tick(),
@@ -105,14 +119,27 @@ impl Core {
             Timer::Reunite => self.reunite(),
             Timer::Judge(run) => self.judge(run),
             Timer::Heartbeat(run) => self.heartbeat(run),
-            Timer::Link(run) => self.on_link_deadline(run),
-            Timer::UnprovenLinks => self.ask_unproven_again(),
+            Timer::Link(run) => {
+                let facts = self.view.slot_of_run(run).map(|slot| self.link_facts(slot));
+                let actions = self.paths.links.due(run, facts);
+                self.act_on_link(run, actions);
+            }
+            Timer::UnprovenLinks => self.out().ask_unproven_again(),
             Timer::Crash(run) => self.investigate(run),
             Timer::Joiner(run) => self.sponsor.judge_joiner(&mut outbox!(self), run),
-            Timer::NameProbe(run) => self.probe_name_again(run),
-            Timer::Rival => self.dispute(),
+            Timer::NameProbe(run) => {
+                let founded = self.founded_report();
+                self.sponsor.probe_name_again(&mut outbox!(self), founded, run);
+            }
+            Timer::Rival => {
+                let step = self.me.rivals.dispute(&mut self.cx, self.view.me());
+                self.take_step_about_rival(step);
+            }
             Timer::Move => self.ask_at_new_address(),
-            Timer::Confirm(ticket) => self.ask_for_confirmation_again(ticket),
+            Timer::Confirm(ticket) => {
+                let over = self.confirmations.ask_again(&mut outbox!(self), ticket);
+                self.confirmation_over(over);
+            }
             Timer::Contact(ticket) => self.reunion.end_contact(&mut outbox!(self), ticket),
             Timer::Partition => self.partition.suspect(&mut self.cx, &self.view),
             Timer::PartitionOver => self.partition.end(&mut self.cx, &self.view),
@@ -122,7 +149,11 @@ impl Core {
             }
             Timer::Walk => self.walk(),
             Timer::Spread => self.spread(),
-            Timer::RepairMessages => self.repair_messages(),
+            Timer::RepairMessages => {
+                let is_telling_due = self.messages.is_telling_due(self.cx.now);
+                let peers = if is_telling_due { self.flood_targets(false) } else { Vec::new() };
+                self.messages.repair(&mut outbox!(self), &peers);
+            }
             Timer::DirectMessage(number) => self.on_direct_deadline(number),
         }
     }
@@ -132,9 +163,16 @@ impl Core {
         if self.cx.phase.is_joining() {
             return;
         }
-        self.gossip();
-        self.review_observed();
-        self.tell_the_accused();
+        for slot in self.gossip.next_peers(&mut outbox!(self)) {
+            self.gossip_to(slot, Carrier::Gossip);
+            self.cx.counters.gossip_sent += 1;
+        }
+        if self.observers.is_review_due(self.cx.now) {
+            let is_linked = |run| self.paths.links.open(run).is_some();
+            let shift = self.observers.review(&self.cx, &self.view, is_linked);
+            self.act_on_shift(shift);
+        }
+        self.detector.tell_the_accused(&mut outbox!(self));
         self.gossip.sync_if_needed(&mut outbox!(self));
         self.paths.end_old_bootstraps(&mut self.cx);
     }
@@ -142,42 +180,69 @@ impl Core {
     fn command(&mut self, command: Command) {
         match command {
             Command::Join { ticket, addresses } => self.reunion.contact(&mut outbox!(self), ticket, &addresses),
-            Command::Leave => self.leave(),
+            Command::Leave => {
+                // A leader hands over first.
+                if !self.with_lead(Lead::hand_over).unwrap_or(false) {
+                    self.begin_leaving();
+                }
+            }
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
-            Command::SetTags { ticket, tags } => self.set_tags(ticket, &tags),
-            Command::Drain { ticket, is_draining } => self.drain(ticket, is_draining),
+            Command::SetTags { ticket, tags } => {
+                let set = self.retag(tags.with_marks_of(&self.me().tags));
+                self.cx.reply(ticket, set.map_or_else(Reply::Refused, |()| Reply::TagsSet));
+            }
+            Command::Drain { ticket, is_draining } => {
+                // The election is told of the change like of every other one.
+                let set = self.retag(self.me().tags.with_draining(is_draining).ok());
+                let voters = self.lead.as_ref().and_then(|lead| lead.voters_there(&self.view));
+                let may_lead = voters.map(|(_, may_lead)| may_lead);
+                self.cx.reply(ticket, set.map_or_else(Reply::Refused, |()| Reply::Draining { may_lead }));
+            }
             Command::SetAddress { ticket, address } => self.set_address(ticket, address),
             Command::AddVoter { ticket, id } => {
-                self.command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Add(id)));
+                self.command_lead(ticket, |lead, cx| lead.asked_for_voters(cx, ticket, VoterRequest::Add(id)));
             }
-            Command::RemoveVoter { ticket, id } => self
-                .command_lead(ticket, |lead, around| lead.asked_for_voters(around, ticket, VoterRequest::Remove(id))),
+            Command::RemoveVoter { ticket, id } => {
+                self.command_lead(ticket, |lead, cx| lead.asked_for_voters(cx, ticket, VoterRequest::Remove(id)));
+            }
             Command::Resign { ticket, to } => {
-                self.command_lead(ticket, |lead, around| lead.asked_to_resign(around, ticket, to));
+                self.command_lead(ticket, |lead, cx| lead.asked_to_resign(cx, ticket, to));
             }
             Command::ConfirmLeadership { ticket } => {
-                self.command_lead(ticket, |lead, around| {
-                    lead.with_election(around, |election, context| election.confirm(context, ticket));
+                self.command_lead(ticket, |lead, cx| {
+                    lead.with_election(cx, |election, context| election.confirm(context, ticket));
                 });
             }
             Command::ReplaceVoter { ticket, old, new } => {
-                self.command_lead(ticket, |lead, around| {
-                    lead.asked_for_voters(around, ticket, VoterRequest::Replace { old, new });
+                self.command_lead(ticket, |lead, cx| {
+                    lead.asked_for_voters(cx, ticket, VoterRequest::Replace { old, new });
                 });
             }
             Command::Recover { ticket, voters } => {
-                self.command_lead(ticket, |lead, around| lead.recover(around, ticket, voters));
+                self.command_lead(ticket, |lead, cx| lead.recover(cx, ticket, voters));
             }
             Command::FoundAnew { ticket, voters } => {
-                self.command_lead(ticket, |lead, around| lead.found_anew(around, ticket, voters));
+                self.command_lead(ticket, |lead, cx| lead.found_anew(cx, ticket, voters));
             }
-            Command::TellLease(update) => self.tell_lease_update(update),
+            Command::TellLease(update) => {
+                if self.lease_updates.note_if_newer(&update) {
+                    let targets = self.flood_targets(true);
+                    LeaseUpdates::pass_on(&mut outbox!(self), update, targets.into_iter());
+                }
+            }
             Command::KeepLeaseTerm { lease, term } => self.lease_updates.keep_term(lease, term),
             Command::Broadcast { .. }
             | Command::Send { .. }
             | Command::Request { .. }
             | Command::Answer { .. }
-            | Command::Deliver { .. } => self.message_command(command),
+            | Command::Deliver { .. } => {
+                let unlinked = self.messages.command(&mut outbox!(self), command);
+                if let Some(Unlinked { receiver, number }) = unlinked
+                    && !self.ensure_link(receiver)
+                {
+                    self.messages.direct.give_up(&mut self.cx, number);
+                }
+            }
         }
     }
 }
@@ -257,24 +322,20 @@ impl Core {
         self.view.slot_of(id.as_str()).map(|slot| self.view.record(slot))
     }
 
-    /// Returns the time for which a member has been gone, if it is held as Down or Left: since its last sign of life if
-    /// it is Down, since its departure if it left. The age travels with the record, so whoever learns of an old death,
-    /// by the transfer of the view or by sync, learns how old it is. Whoever is polling gets the age as of the last
-    /// [`Core::handle`], that is at the time of the change that is being polled.
-    pub fn gone_for(&self, id: &NodeId) -> Option<Duration> {
-        let entry = self.view.entry(self.view.slot_of(id.as_str())?);
-        matches!(entry.status, Status::Down | Status::Left(_)).then(|| self.cx.now.since(entry.peer.last_sign()))
-    }
-
-    /// Returns the smoothed round trip time to a member, if it was ever measured.
-    pub fn rtt(&self, id: &NodeId) -> Option<Duration> {
-        self.view.slot_of(id.as_str()).and_then(|slot| self.view.entry(slot).peer.rtt())
-    }
-
-    /// Returns the time at which this node itself last heard a member.
-    pub fn last_heard(&self, id: &NodeId) -> Option<Time> {
+    /// Returns what this node has seen of a member. Whoever is polling gets ages as of the last [`Core::handle`], that is at
+    /// the time of the change that is being polled.
+    pub fn observation(&self, id: &NodeId) -> Option<Observation> {
         let slot = self.view.slot_of(id.as_str())?;
-        self.view.entry(slot).peer.session.as_ref().map(|session| session.heard)
+        let entry = self.view.entry(slot);
+        let session = entry.peer.session.as_ref();
+        let is_gone = matches!(entry.status, Status::Down | Status::Left(_));
+        Some(Observation {
+            is_observed: self.observers.observes(slot),
+            last_heard: session.map(|session| session.heard),
+            fingerprint: session.map(|session| session.fingerprint),
+            rtt: entry.peer.rtt(),
+            gone_for: is_gone.then(|| self.cx.now.since(entry.peer.last_sign())),
+        })
     }
 
     /// Returns the points of evidence against this node's own observation: 0 for none, up to
@@ -284,11 +345,6 @@ impl Core {
         self.health.score()
     }
 
-    /// Returns true if this node observes a member.
-    pub fn is_observed(&self, id: &NodeId) -> bool {
-        self.view.slot_of(id.as_str()).is_some_and(|slot| self.observers.observes(slot))
-    }
-
     /// Returns the time of the last sign of life of the live member that has been silent for longest, of those that
     /// this node observes; `None` if it observes none.
     pub fn oldest_sign(&self) -> Option<Time> {
@@ -296,16 +352,28 @@ impl Core {
         live.map(|entry| entry.peer.last_sign()).min()
     }
 
-    /// Returns the fingerprint of a member's view in the last packet that it sent to this node.
-    pub fn fingerprint_of(&self, id: &NodeId) -> Option<u64> {
-        let slot = self.view.slot_of(id.as_str())?;
-        self.view.entry(slot).peer.session.as_ref().map(|session| session.fingerprint)
-    }
-
     /// Returns what was counted.
     pub fn counters(&self) -> &Counters {
         &self.cx.counters
     }
+}
+
+/// What a node has seen of one member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Observation {
+    /// True if this node observes it.
+    pub is_observed: bool,
+    /// The time at which this node itself last heard it.
+    pub last_heard: Option<Time>,
+    /// The fingerprint of its view in the last packet that it sent to this node.
+    pub fingerprint: Option<u64>,
+    /// The smoothed round trip time, if it was ever measured.
+    pub rtt: Option<Duration>,
+    /// The time for which it has been gone, if it is held as Down or Left: since its last sign of life if it is Down, since
+    /// its departure if it left. The age travels with the record, so whoever learns of an old death, by the transfer of the
+    /// view or by sync, learns how old it is.
+    pub gone_for: Option<Duration>,
 }
 
 /// The number of entries of each table of a core.

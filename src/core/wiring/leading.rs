@@ -4,18 +4,16 @@
 //!
 //! Must not know: who leads, or why.
 
-use rand_chacha::ChaCha8Rng;
-
 use crate::Core;
 use crate::counters::DropReason;
-use crate::election::{Ballot, Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
-use crate::io::{CommandError, Leadership, Output, QuorumInit, Reply, Ticket};
-use crate::leadership::{Lead, LeadStep, OtherElectorate, Surroundings, push_shortened};
+use crate::election::{Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
+use crate::io::{CommandError, Leadership, Output, Reply, Ticket};
+use crate::leadership::{Lead, LeadContext, LeadStep, OtherElectorate, push_shortened};
 use crate::limits::MAX_VOTERS;
-use crate::member::{NodeId, Run};
+use crate::member::{NodeId, Record, Run};
 use crate::packet::Way;
 use crate::view::Slot;
-use crate::wire::{LeaderClaim, LeaderRenewal, Message, PacketBuilder};
+use crate::wire::{LeaderClaim, Message};
 
 /// What drivers ask, and other machines.
 impl Core {
@@ -48,31 +46,19 @@ impl Core {
     pub fn other_electorate(&self) -> Option<&OtherElectorate> {
         self.lead.as_ref()?.other_electorate(self.cx.now)
     }
-
-    /// Returns the election's state that must survive.
-    pub(crate) fn ballot(&self) -> Option<&Ballot> {
-        self.lead.as_ref().map(|lead| lead.ballot())
-    }
 }
 
 /// The machine's calls, and its steps.
 impl Core {
-    /// Takes part in electing leaders from now on.
-    pub(crate) fn begin_electing(&mut self, quorum: QuorumInit, random: ChaCha8Rng) {
-        let (me, view_interval) = (self.me().id.clone(), self.cx.settings.gossip_interval);
-        self.lead = Some(Box::new(Lead::new(quorum, me, view_interval, self.cx.now, random)));
-        self.tell_election(|_, _| ());
-    }
-
     /// Tells the election something, if leaders are elected here, and does what follows.
     pub(crate) fn tell_election(&mut self, act: impl FnOnce(&mut Election, &Context<'_>)) {
-        self.tell_lead(|lead, around| lead.with_election(around, act));
+        self.tell_lead(|lead, cx| lead.with_election(cx, act));
     }
 
     /// Calls the machine, if leaders are elected here, and does what it says.
-    pub(crate) fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>) -> T) -> Option<T> {
+    pub(crate) fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>) -> T) -> Option<T> {
         let lead = self.lead.as_mut()?;
-        let mut around = Surroundings {
+        let mut cx = LeadContext {
             now: self.cx.now,
             phase: self.cx.phase,
             datagram_bytes: self.packets.seal.datagram_bytes(&self.cx.settings),
@@ -83,7 +69,7 @@ impl Core {
             counters: &mut self.cx.counters,
             timers: &mut self.cx.timers,
         };
-        let result = act(lead, &mut around);
+        let result = act(lead, &mut cx);
         for step in lead.take_steps() {
             self.take_lead_step(step);
         }
@@ -91,14 +77,14 @@ impl Core {
     }
 
     /// Tells the machine something, if leaders are elected here.
-    pub(crate) fn tell_lead(&mut self, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+    pub(crate) fn tell_lead(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
         self.with_lead(act);
     }
 
     fn take_lead_step(&mut self, step: LeadStep) {
         match step {
             LeadStep::Output(output) => self.cx.output(output),
-            LeadStep::Persist(ballot) => self.persist_with(Some(*ballot)),
+            LeadStep::Persist(ballot) => self.persist(Some(*ballot)),
             LeadStep::Send { to, message, is_answer, is_by_link } => {
                 let way = if is_by_link { self.out().best_way(to) } else { Way::Datagrams };
                 let mut packet = self.out().packet_by(way, to);
@@ -144,15 +130,22 @@ impl Core {
         let changes = self.view.changes();
         self.with_lead(Lead::note_phase);
         let Some(lead) = &self.lead else { return };
-        self.mark_lost_vote(lead.has_lost_vote());
-        self.with_lead(|lead, around| lead.note_members(around, changes));
+        let is_lost = lead.has_lost_vote();
+        if self.me().has_lost_vote() != is_lost && self.cx.phase.is_up() {
+            // Everybody learns that this node does not vote though a voter has its name, or that it does again; nobody, where it
+            // must wait for the disk, or there is no room for the mark.
+            if let Ok(tags) = self.me().tags.with_lost_vote(is_lost) {
+                self.restate_myself(Record { tags, ..Record::clone(self.me()) });
+            }
+        }
+        self.with_lead(|lead, cx| lead.note_members(cx, changes));
     }
 }
 
 /// Commands.
 impl Core {
     /// Hands the machine a command; refuses it where no leaders are elected.
-    pub(crate) fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+    pub(crate) fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
         if self.with_lead(act).is_none() {
             self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
@@ -162,23 +155,9 @@ impl Core {
 /// Messages in, and what travels in the packets of others.
 impl Core {
     /// Hands the machine a message; drops it for this reason where no leaders are elected.
-    pub(crate) fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut Surroundings<'_>)) {
+    pub(crate) fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
         if self.with_lead(act).is_none() {
             self.cx.counters.drop(reason);
-        }
-    }
-
-    /// Adds to a packet what is known of an electorate, if anything is.
-    pub(crate) fn push_founded(&self, packet: &mut PacketBuilder) {
-        if let Some(lead) = &self.lead {
-            lead.push_founded(packet);
-        }
-    }
-
-    /// Adds the renewal of the leader to a packet that is sent anyway.
-    pub(crate) fn push_leader_renewal(&mut self, packet: &mut PacketBuilder) {
-        if let Some(lead) = &mut self.lead {
-            lead.push_renewal(self.cx.now, packet);
         }
     }
 
@@ -188,18 +167,12 @@ impl Core {
         {
             self.voters_heard(from, Some((leader, claim.term)));
         }
-        self.message_lead(DropReason::WrongState, |lead, around| lead.on_leader_claim(around, from, claim));
-    }
-
-    pub(crate) fn on_leader_renewal(&mut self, from: Slot, renewal: &LeaderRenewal) {
-        if self.with_lead(|lead, around| lead.on_leader_renewal(around, from, renewal)).is_none() {
-            self.voters_heard(from, None);
-        }
+        self.message_lead(DropReason::WrongState, |lead, cx| lead.on_leader_claim(cx, from, claim));
     }
 
     /// Tells the driver of a leader by voters, where this node takes no part in electing one: it may be meant to lead
     /// in another way, which makes two leaders.
-    fn voters_heard(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
+    pub(crate) fn voters_heard(&mut self, from: Slot, leader: Option<(NodeId, Term)>) {
         let by = Some(self.view.record(from).id.clone());
         self.cx.output(Output::VotersHeard { by, is_led: true, leader });
     }
@@ -210,6 +183,6 @@ impl Core {
             // Whoever leads is heard of soon.
             self.cx.output(Output::VotersHeard { by: None, is_led: false, leader: None });
         }
-        self.message_lead(DropReason::WrongState, |lead, around| lead.on_electorate_report(around, by, founded));
+        self.message_lead(DropReason::WrongState, |lead, cx| lead.on_electorate_report(cx, by, founded));
     }
 }

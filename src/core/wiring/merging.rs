@@ -24,20 +24,19 @@
 use std::sync::Arc;
 
 use crate::Core;
+use crate::connectivity::links::{Links, Parting};
 use crate::counters::DropReason;
-use crate::detection::Inquiries;
-use crate::io::{Notice, Output};
+use crate::detection::{Inquiries, may_be_delayed};
 use crate::joining::NameProbes;
-use crate::limits::{MAX_GONE, MAX_MEMBERS};
-use crate::member::{Change, ChangeKind, DetectionMethod, LeaveReason, Record, Run, Status};
-use crate::membership::Rivals;
+use crate::limits::MAX_MEMBERS;
+use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::accusation::{
-    compare_notes, count_change, date_accusation, note_false_death_report, skipped_suspicion, take_contradiction,
-    tell_accused,
+    compare_notes, count_change, date_accusation, note_false_death_report, note_refutation, skipped_suspicion,
+    take_contradiction, tell_accused,
 };
-use crate::membership::belief::{ask_if_live, take_doubt, tell_of_rival};
+use crate::membership::belief::{ask_if_live, take_doubt, tell_replaced};
+use crate::membership::{Rivals, note_removal};
 use crate::packet::News;
-use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
@@ -73,19 +72,23 @@ impl Core {
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
-                if record.status == Status::Suspect && self.may_be_delayed() {
+                if record.status == Status::Suspect && may_be_delayed(&self.cx) {
                     self.cx.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
                     let is_removal = |status| status == Status::Left(LeaveReason::Forced);
                     if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
-                        self.remove_again(slot, &record);
+                        // At the incarnation that it has raised meanwhile.
+                        let removed = Arc::new(record.with_status(Status::Left(LeaveReason::Forced)));
+                        let hash = removed.hash();
+                        self.supersede(slot, removed, hash, None, None);
                     } else if !take_doubt(&mut self.out(), slot, &record, note, from) {
                         self.supersede(slot, record, hash, note, from);
                     }
                 } else if let Some(note) = note
                     && record == *held
+                    && compare_notes(&self.cx, &mut self.view, slot, note)
                 {
-                    self.compare_notes(slot, note);
+                    self.gossip.spread(&mut self.cx, slot, None, false);
                 }
                 self.view.get(slot).map(|entry| entry.hash)
             }
@@ -104,9 +107,10 @@ impl Core {
         }
         if let Some(note) = note
             && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
-            && !self.may_be_delayed()
+            && !may_be_delayed(&self.cx)
+            && compare_notes(&self.cx, &mut self.view, slot, note)
         {
-            self.compare_notes(slot, note);
+            self.gossip.spread(&mut self.cx, slot, None, false);
         }
         self.view.get(slot).map(|entry| entry.hash)
     }
@@ -140,22 +144,6 @@ impl Core {
         let cause = Cause::Told { from, is_brought_in: joiner.proven };
         self.settle(Transition { slot, before: None, listed: joiner.listed, method, cause });
         Some(hash)
-    }
-
-    /// Takes another note about a record that is held.
-    fn compare_notes(&mut self, slot: Slot, note: Note) {
-        if compare_notes(&self.cx, &mut self.view, slot, note) {
-            self.gossip.spread(&mut self.cx, slot, None, false);
-        }
-    }
-
-    /// Tells a live run of another one that takes its name: it gives way (see `membership::rivals`), and would learn of that late,
-    /// since nobody speaks to it any more. Its observers tell it.
-    fn tell_replaced(&mut self, slot: Slot, held: &Record, record: &Record) {
-        let are_apart = held.status.is_live() && record.status.is_live() && held.address != record.address;
-        if are_apart && self.observers.observes(slot) {
-            tell_of_rival(&mut self.out(), slot, record, None);
-        }
     }
 
     /// Replaces a member's record by a newer one.
@@ -194,7 +182,7 @@ impl Core {
         self.cx.counters.updates_merged += 1;
         let sign = self.cx.now - note.map_or_else(Default::default, Note::age);
         if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
-            self.note_refutation(slot);
+            note_refutation(&mut self.cx, &mut self.view, slot);
         } else if held.status == Status::Suspect && record.status == Status::Down {
             self.cx.counters.suspicions_confirmed += 1;
         }
@@ -203,7 +191,7 @@ impl Core {
         }
         let mut is_brought_in = false;
         let peer = if is_new_run {
-            self.tell_replaced(slot, &held, &record);
+            tell_replaced(&mut self.out(), slot, &held, &record);
             let is_contact = self.reunion.is_contact_of(self.view.entry(slot));
             self.arrivals.meet_new_run(self.cx.now, &self.view, slot, is_contact);
             is_brought_in = self.sponsor.joiners.take(&record).proven;
@@ -245,8 +233,9 @@ impl Core {
         debug_assert!(record.supersedes(&held));
         let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, Some(method));
         count_change(&mut self.cx, &self.view.entry(slot).peer, held.status, status, method, true);
-        self.mark_judged(slot, status, method);
+        let is_unheard = self.detector_facts().is_judged_unheard(slot, status, method);
         let peer = self.view.peer_mut(slot);
+        peer.judged_unheard(is_unheard);
         peer.method = method;
         if matches!(status, Status::Left(_)) {
             peer.left_at(self.cx.now);
@@ -268,47 +257,8 @@ impl Core {
     }
 }
 
-/// Removals, and reaping.
+/// Reaping.
 impl Core {
-    /// Removes a removed run again, at the incarnation that it has raised meanwhile.
-    pub(crate) fn remove_again(&mut self, slot: Slot, record: &Record) {
-        let record = Arc::new(record.with_status(Status::Left(LeaveReason::Forced)));
-        let hash = record.hash();
-        self.supersede(slot, record, hash, None, None);
-    }
-
-    /// Tells who removed a live member, and the member itself.
-    pub(crate) fn note_removal(&mut self, slot: Slot, was_live: bool, from: Option<Slot>) {
-        if let Some(from) = from.filter(|_| was_live) {
-            let (id, by) = (self.view.record(slot).id.clone(), self.view.record(from).id.clone());
-            self.cx.notice("member removed", Notice::MemberRemoved { id, by });
-        }
-        if from.is_none() {
-            self.tell_evicted(slot);
-        }
-    }
-
-    /// Forgets those that are gone the longest, before their time, if there are more than [`MAX_GONE`] and than four for each
-    /// member of the largest cluster that this node has seen: a process that crashes again and again under fresh names fills
-    /// nobody's memory, and the far side of a cut is not forgotten. Nor is a removal, which its subject may not know yet.
-    pub(crate) fn reap_the_longest_gone(&mut self) {
-        let live = self.view.live().len() + 1;
-        let most = MAX_GONE.max(4 * self.arrivals.note_live(live));
-        if self.view.len() - live <= most {
-            return;
-        }
-        let is_spare = |status: Status| !status.is_live() && status != Status::Left(LeaveReason::Forced);
-        let gone = self.view.iter().filter(|(slot, entry)| *slot != View::ME && is_spare(entry.status));
-        let mut gone: Vec<(Time, Slot)> = gone.map(|(slot, entry)| (entry.peer.last_sign(), slot)).collect();
-        let spare = gone.len().saturating_sub(most);
-        if spare < gone.len() {
-            gone.select_nth_unstable(spare);
-        }
-        for (_, slot) in gone.into_iter().take(spare) {
-            self.reap(slot);
-        }
-    }
-
     /// Removes a member from the view for good.
     pub(crate) fn reap(&mut self, slot: Slot) {
         let record = Arc::clone(self.view.record(slot));
@@ -380,7 +330,7 @@ impl Core {
                 let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
                 self.cx.report(before.as_ref().or(listed.as_ref()), after, shown);
             }
-            (Some(held), None) => self.report_forgotten(held),
+            (Some(held), None) => self.cx.report_forgotten(held),
             (None, None) => {}
         }
         self.gossip.view_changed(self.cx.now);
@@ -394,11 +344,12 @@ impl Core {
             }
             let is_over = before.as_ref().is_some_and(|held| after.as_ref().is_none_or(|after| after.run != held.run));
             if let Some(held) = before.as_ref().filter(|_| is_over || was_live && !is_live) {
-                self.forget_run(slot, held.run, after.is_none());
+                self.forget_run(slot, held.run);
             }
             // Others may observe, and be observed, in its place.
             if was_live != is_live || is_over {
-                self.reobserve(slot);
+                let shift = self.observers.place_anew(&self.cx, &self.view, slot);
+                self.act_on_shift(shift);
                 if before.is_some() && after.is_some() {
                     // It may be observed as before; the link to a new member is planned as it comes to be observed.
                     self.plan_link(slot);
@@ -418,56 +369,53 @@ impl Core {
         let Some(after) = &after else { return };
         if slot != View::ME {
             self.watch(slot);
-            if before.as_ref().is_some_and(|held| held.run == after.run && held.address != after.address) {
-                self.follow_by_link(slot);
+            let has_moved = before.as_ref().is_some_and(|held| held.run == after.run && held.address != after.address);
+            if has_moved && !self.paths.links.is_at(after.run, after.address) {
+                // What led to the old address may break never, or as late as the kernel gives it up, and shows nothing of the
+                // process until then.
+                self.link_anew(slot, Parting::TheyMoved);
             }
         }
-        self.send_on(slot, cause);
-        if let Cause::Told { from, is_brought_in } = cause {
+        let from = if let Cause::Told { from, .. } = cause { from } else { None };
+        if !self.cx.phase.is_joining() && !self.out().is_withheld(slot) {
+            // A verdict that is withheld goes nowhere, and nothing does while this node is no member itself.
+            let from = from.map(|from| self.view.record(from).run);
+            self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
+        }
+        if let Cause::Told { is_brought_in, .. } = cause {
             if is_brought_in && after.status == Status::Up {
                 self.lease_updates.teach(&mut outbox!(self), after.address, after.run);
                 self.observe_besides(after.run);
             }
             if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {
-                self.note_removal(slot, was_live, from);
+                note_removal(&mut self.out(), slot, was_live, from);
             }
         }
     }
 
-    /// Tells programs that a member is not listed any more.
-    fn report_forgotten(&mut self, held: &Arc<Record>) {
-        if held.status.is_live() {
-            // A reader that counts live members by joined, left and down must not keep it among them.
-            let down = Arc::new(held.with_status(Status::Down));
-            self.cx.report(Some(held), &down, Some(DetectionMethod::HeartbeatTimeout));
-        }
-        let (record, previous) = (Arc::clone(held), Some(Arc::clone(held)));
-        self.cx.output(Output::Change(Change { kind: ChangeKind::Removed, record, method: None, previous }));
-    }
-
     /// Drops everything of a run that is gone, or over because another one has its name, or nobody has: it is linked, judged,
-    /// asked about and written to no more.
-    fn forget_run(&mut self, slot: Slot, run: Run, is_forgotten: bool) {
-        if is_forgotten {
-            self.drop_link(run);
+    /// asked about and written to no more. One that was removed learns so by its link, and one that leaves hears by it that
+    /// this node knows, and ends it itself: perhaps no datagram would tell them.
+    fn forget_run(&mut self, slot: Slot, run: Run) {
+        let held = self.view.get(slot).map(|entry| (entry.record.run, entry.record.status));
+        let is_linked = self.paths.links.open(run).is_some();
+        match held {
+            Some((holder, Status::Left(LeaveReason::Graceful))) if holder == run && is_linked => {
+                self.act_on_link(run, Links::lingers());
+            }
+            Some((holder, Status::Left(LeaveReason::Forced))) if holder == run && is_linked => {
+                let bytes = self.out().packet_to(slot).finish();
+                self.paths.copy_to_link(&mut self.cx, run, &bytes);
+                self.drop_link(run);
+            }
+            _ => self.drop_link(run),
+        }
+        if held.is_none() {
             self.partition.account_for(&mut self.cx, run, true);
-        } else {
-            self.dismiss_gone(slot, run);
         }
         self.close_case(run);
         self.detector.inquiries.forget(run);
         self.cx.timers.cancel(Timer::Judge(run));
         self.cx.timers.cancel(Timer::Heartbeat(run));
-    }
-
-    /// Sends the record on to others, but for a verdict that is withheld, which goes nowhere, and while this node is no member
-    /// itself.
-    fn send_on(&mut self, slot: Slot, cause: Cause) {
-        if self.cx.phase.is_joining() || self.out().is_withheld(slot) {
-            return;
-        }
-        let from = if let Cause::Told { from, .. } = cause { from } else { None };
-        let from = from.map(|from| self.view.record(from).run);
-        self.gossip.spread(&mut self.cx, slot, from, cause == Cause::Own);
     }
 }

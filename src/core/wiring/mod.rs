@@ -3,21 +3,18 @@
 //! | what | file |
 //! |---|---|
 //! | the outside: inputs, deadlines and commands, each to the machine that takes it; questions | `inputs` |
-//! | a packet: whose it is, whether it counts | `receiving` |
+//! | a packet: whose it is, whether it counts; what goes back | `receiving` |
 //! | its messages: who may say what, and who takes it | `dispatching` |
-//! | what goes back to its sender, a stranger's included | `answering` |
 //! | a change of the table of members, and everything that follows | `merging` |
-//! | neighbours: members that are observed from now on, or no more | `observing` |
+//! | silence, signs of life, broken links; the members that are observed | `judging` |
 //! | this node's own record: refuting, moving, leaving, removing others | `myself` |
 //! | coming in and letting others in; introductions; the lost | `entering` |
-//! | silence, signs of life, broken links | `judging` |
 //! | connections, and the ways around what does not pass | `linking` |
 //! | gossip, broadcasts and direct messages, news about leases | `spreading` |
 //! | leaders | `leading` |
 //!
 //! Invariant: a change of the table is made and settled in `merging`, at once and in one order.
 
-mod answering;
 mod dispatching;
 mod entering;
 mod inputs;
@@ -26,8 +23,7 @@ mod leading;
 mod linking;
 pub(crate) mod merging;
 mod myself;
-mod observing;
 mod receiving;
 mod spreading;
 
-pub use inputs::Sizes;
+pub use inputs::{Observation, Sizes};

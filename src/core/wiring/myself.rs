@@ -13,20 +13,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::Core;
+use crate::connectivity::links::Parting;
 use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::election::Ballot;
-use crate::io::{CommandError, Durable, Notice, Output, Receiver, Reply, SelfDoubt, StopReason, Ticket};
-use crate::leadership::Lead;
+use crate::io::{CommandError, Durable, Notice, Output, Reply, SelfDoubt, StopReason, Ticket};
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
-use crate::membership::Purpose;
 use crate::membership::moving::Asked;
 use crate::membership::rivals::RivalStep;
-use crate::packet::{Sender, SenderKind};
+use crate::membership::{Purpose, tell_removed};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::wire::{Message, Nonce, Note};
+use crate::wire::{Message, Note};
 
 /// Incarnations.
 impl Core {
@@ -39,7 +38,7 @@ impl Core {
     }
 
     /// Rewrites this node's record at the next incarnation; returns false if that must wait for the disk.
-    fn restate_myself(&mut self, record: Record) -> bool {
+    pub(crate) fn restate_myself(&mut self, record: Record) -> bool {
         let next = self.me.incarnation.next(self.me().incarnation);
         if let Some(incarnation) = next {
             self.rewrite_myself(Record { incarnation, ..record });
@@ -51,17 +50,13 @@ impl Core {
     /// Has a higher bound stored when half of the last one is used up.
     fn secure_incarnations(&mut self) {
         if self.me.incarnation.take_bound(self.me().incarnation) {
-            self.persist();
+            self.persist(None);
         }
     }
 
-    /// Gives out the state that must survive the process.
-    pub(crate) fn persist(&mut self) {
-        self.persist_with(self.ballot().cloned());
-    }
-
-    /// Does the same with this ballot.
-    pub(crate) fn persist_with(&mut self, ballot: Option<Ballot>) {
+    /// Gives out the state that must survive the process, with this state of the election, or the present one.
+    pub(crate) fn persist(&mut self, ballot: Option<Ballot>) {
+        let ballot = ballot.or_else(|| self.lead.as_ref().map(|lead| lead.ballot().clone()));
         let incarnation_bound = self.me.incarnation.bound();
         let addresses = self.reunion.remembered().to_vec();
         self.cx.output(Output::Persist(Durable { incarnation_bound, addresses, ballot }));
@@ -71,7 +66,7 @@ impl Core {
     pub(crate) fn persisted(&mut self, bound: u64) {
         let Some(wanted) = self.me.incarnation.stored(bound) else { return };
         self.raise_incarnation(wanted);
-        self.incarnation_raised();
+        self.joiner.incarnation_raised(&mut self.cx, self.me.incarnation.is_waiting());
         if let Some((asker, to, nonce)) = self.me.incarnation.introduction() {
             let record = Record::clone(self.me());
             self.out().reply_at(to, asker, &Message::IAm { nonce, record });
@@ -90,7 +85,11 @@ impl Core {
             return false;
         }
         if status == Status::Left(LeaveReason::Forced) {
-            self.obey();
+            if !self.cx.phase.is_joining() {
+                self.rewrite_myself(self.me().with_status(status));
+                self.gossip.flood(&mut outbox!(self));
+            }
+            self.stop(StopReason::Removed);
             return false;
         }
         let mine = self.me();
@@ -109,9 +108,11 @@ impl Core {
                 let is_accusation = matches!(status, Status::Suspect | Status::Down);
                 let is_unheard = age >= self.cx.settings.suspect_timeout;
                 if is_accusation && is_unheard {
-                    self.doubt_myself(SelfDoubt::Refuted);
+                    self.health.doubt(&mut self.cx, SelfDoubt::Refuted);
                 }
-                self.refute(incarnation);
+                self.cx.counters.refutations += 1;
+                self.raise_incarnation(incarnation + 1);
+                self.cx.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
             }
             Phase::Leaving => self.announce_left(incarnation),
             Phase::Stopped => return false,
@@ -123,13 +124,6 @@ impl Core {
     /// or gone, and it alone that it is Up.
     fn is_of_a_copy(&self, incarnation: u64, status: Status) -> bool {
         status == Status::Up && incarnation > self.me().incarnation && self.cx.phase.is_up()
-    }
-
-    /// Raises the incarnation above one at which others hold this node as something else.
-    fn refute(&mut self, incarnation: u64) {
-        self.cx.counters.refutations += 1;
-        self.raise_incarnation(incarnation + 1);
-        self.cx.notice("refuted", Notice::Refuted { incarnation: incarnation + 1 });
     }
 
     /// Handles a record of this node's own name.
@@ -161,12 +155,6 @@ impl Core {
         self.raise_incarnation(record.incarnation + 1);
     }
 
-    /// Goes on with the dispute about this node's name.
-    pub(crate) fn dispute(&mut self) {
-        let step = self.me.rivals.dispute(&mut self.cx, self.view.me());
-        self.take_step_about_rival(step);
-    }
-
     pub(crate) fn take_step_about_rival(&mut self, step: Option<RivalStep>) {
         match step {
             None => {}
@@ -181,58 +169,20 @@ impl Core {
             }
         }
     }
-
-    /// Obeys a removal by an operator: announces it at this node's own incarnation, and stops.
-    fn obey(&mut self) {
-        if !self.cx.phase.is_joining() {
-            self.rewrite_myself(self.me().with_status(Status::Left(LeaveReason::Forced)));
-            self.gossip.flood(&mut outbox!(self));
-        }
-        self.stop(StopReason::Removed);
-    }
 }
 
 /// Commands about this node.
 impl Core {
-    /// Carries out the command to replace all tags.
-    pub(crate) fn set_tags(&mut self, ticket: Ticket, tags: &Tags) {
+    /// Replaces this node's tags for the operator, if there is room for them.
+    pub(crate) fn retag(&mut self, tags: Option<Tags>) -> Result<(), CommandError> {
         if self.cx.phase.is_leaving() {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
+            return Err(CommandError::Leaving);
         }
-        // The marks that a node sets by itself are no tags of the operator's.
-        let Ok(tags) = tags.with_draining(self.me().is_draining()) else {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
-        };
-        // Without room for it others do not know that this node's vote is lost; it knows itself.
-        let tags = tags.with_lost_vote(self.me().has_lost_vote()).unwrap_or(tags);
+        let tags = tags.ok_or(CommandError::NoRoomToDrain)?;
         if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
+            return Err(CommandError::Busy);
         }
-        self.cx.reply(ticket, Reply::TagsSet);
-    }
-
-    /// Carries out the command to drain, or to take that back. The election is told of the change like of every other one.
-    pub(crate) fn drain(&mut self, ticket: Ticket, is_draining: bool) {
-        if self.cx.phase.is_leaving() {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Leaving));
-        }
-        let Ok(tags) = self.me().tags.with_draining(is_draining) else {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::NoRoomToDrain));
-        };
-        if tags != self.me().tags && !self.restate_myself(Record { tags, ..Record::clone(self.me()) }) {
-            return self.cx.reply(ticket, Reply::Refused(CommandError::Busy));
-        }
-        let voters = self.lead.as_ref().and_then(|lead| lead.voters_there(&self.view));
-        let may_lead = voters.map(|(_, may_lead)| may_lead);
-        self.cx.reply(ticket, Reply::Draining { may_lead });
-    }
-
-    /// Tells everybody, by a mark in its record, that this node does not vote though a voter has its name, or that it does
-    /// again. Where it must wait for the disk, or there is no room, nothing is told.
-    pub(crate) fn mark_lost_vote(&mut self, is_lost: bool) {
-        let is_new = self.me().has_lost_vote() != is_lost && self.cx.phase.is_up();
-        let Some(tags) = is_new.then(|| self.me().tags.with_lost_vote(is_lost).ok()).flatten() else { return };
-        self.restate_myself(Record { tags, ..Record::clone(self.me()) });
+        Ok(())
     }
 
     /// Carries out the command to change this node's address, as soon as a member has reached it there. Who is Joining is
@@ -261,25 +211,8 @@ impl Core {
         }
     }
 
-    /// Takes the answer of a member that it reached this node at its new address; returns false if none was asked. A member
-    /// that is not where its record says is told the address by a packet of its own: what goes to all does not reach it.
-    pub(crate) fn reached_at_new_address(&mut self, sender: &Sender, nonce: Nonce) -> bool {
-        let is_asked = self.me.moving.is_reached_by(nonce);
-        if is_asked {
-            self.take_address();
-            let is_elsewhere =
-                matches!(sender.kind, SenderKind::Member(slot) if self.view.record(slot).address != sender.from);
-            if is_elsewhere && !self.me.moving.is_open() {
-                let mut packet = self.out().packet(usize::MAX);
-                self.out().push_update(&mut packet, View::ME);
-                self.out().transmit(sender.from, Receiver::Run(sender.run), packet);
-            }
-        }
-        is_asked
-    }
-
     /// Writes the new address into this node's record, as soon as the disk allows it.
-    fn take_address(&mut self) {
+    pub(crate) fn take_address(&mut self) {
         let Some(address) = self.me.moving.reached() else { return };
         if !self.restate_myself(Record { address, ..Record::clone(self.me()) }) {
             return self.cx.timers.set(Timer::Move, self.cx.now + REACH_RETRY);
@@ -287,7 +220,13 @@ impl Core {
         let ticket = self.me.moving.end(&mut self.cx);
         self.reunion.forget_own_addresses();
         self.gossip.flood(&mut outbox!(self));
-        self.link_all_anew();
+        // All connections that stand lead from the old one. The others hear of the new address by them, if anything still passes.
+        self.paths.dismiss_all_unproven(&mut self.cx);
+        for run in self.paths.links.members() {
+            if let Some(slot) = self.view.slot_of_run(run) {
+                self.link_anew(slot, Parting::WeMoved);
+            }
+        }
         if let Some(ticket) = ticket {
             self.cx.reply(ticket, Reply::AddressSet);
         }
@@ -296,13 +235,6 @@ impl Core {
 
 /// Leaving.
 impl Core {
-    /// Carries out the command to leave. A leader hands over first.
-    pub(crate) fn leave(&mut self) {
-        if !self.with_lead(Lead::hand_over).unwrap_or(false) {
-            self.begin_leaving();
-        }
-    }
-
     /// Leaves: Leaving, then Left, each confirmed by a few peers, each with an end.
     pub(crate) fn begin_leaving(&mut self) {
         match self.cx.phase {
@@ -335,18 +267,6 @@ impl Core {
         self.confirmation_over(over);
     }
 
-    /// Asks the peers that have not confirmed yet.
-    pub(crate) fn ask_for_confirmation_again(&mut self, ticket: Ticket) {
-        let over = self.confirmations.ask_again(&mut outbox!(self), ticket);
-        self.confirmation_over(over);
-    }
-
-    /// Notes that a peer holds a record.
-    pub(crate) fn on_confirmed(&mut self, peer: Slot, hash: u64) {
-        let over = self.confirmations.confirmed(&mut self.cx, &self.view, peer, hash);
-        self.confirmation_over(over);
-    }
-
     pub(crate) fn confirmation_over(&mut self, purposes: impl IntoIterator<Item = Purpose>) {
         for purpose in purposes {
             match purpose {
@@ -369,7 +289,8 @@ impl Core {
         let mine = self.me().address;
         self.reunion.remember(addresses.into_iter().filter(|address| *address != mine));
         self.forget_everybody();
-        self.begin_joining();
+        self.cx.phase = Phase::Joining;
+        self.joiner.begin();
         // In one step: at one incarnation, a node that was Up is never Joining again.
         let (mine, incarnation) = (self.me().with_status(Status::Joining), self.me().incarnation + 1);
         if let Some(incarnation) = self.me.incarnation.next(self.me().incarnation) {
@@ -379,29 +300,21 @@ impl Core {
             self.rewrite_myself(mine);
             self.raise_incarnation(incarnation);
         }
-        self.seek_cluster();
+        let step = self.joiner.seek_cluster(&mut outbox!(self), &self.reunion);
+        self.take_joiner_step(step);
     }
 }
 
-/// Removing others: an operator removes a member from the listing. A Down member is removed as it is; one that may be live only
-/// by force. The record then has status Left (forced), which outranks every other status of its incarnation and obliges its
-/// owner to stop as soon as it learns of it. One that has left by itself is removed, too: it is not expected back any more.
+/// Removing others (see `membership::removal`).
 impl Core {
     /// Carries out the command to remove a member.
     pub(crate) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
-        match self.removable(id, force) {
-            // One that has left does not count as another removal.
-            Ok(slot)
-                if !matches!(self.view.record(slot).status, Status::Left(_))
-                    && !self.confirmations.take_removal(self.cx.now) =>
-            {
-                self.cx.reply(ticket, Reply::Refused(CommandError::TooManyRemovals));
-            }
+        match self.confirmations.take_removal(&self.cx, &self.view, id, force) {
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
                 if self.view.record(slot).status != forced {
                     self.record_verdict(slot, forced, DetectionMethod::HeartbeatTimeout);
-                    self.tell_evicted(slot);
+                    tell_removed(&mut self.out(), slot);
                 }
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
             }
@@ -411,33 +324,5 @@ impl Core {
             }
             Err(error) => self.cx.reply(ticket, Reply::Refused(error)),
         }
-    }
-
-    fn removable(&self, id: &NodeId, force: bool) -> Result<Slot, CommandError> {
-        if *id == self.me().id {
-            return Err(CommandError::Oneself);
-        }
-        match self.cx.phase {
-            Phase::Joining => return Err(CommandError::Joining),
-            Phase::Up => {}
-            Phase::Leaving | Phase::Stopped => return Err(CommandError::Leaving),
-        }
-        if !self.confirmations.has_room() {
-            return Err(CommandError::Busy);
-        }
-        let slot = self.view.slot_of(id.as_str()).ok_or_else(|| CommandError::NoSuchMember { id: id.clone() })?;
-        match self.view.record(slot).status {
-            Status::Down | Status::Left(_) => Ok(slot),
-            _ if force => Ok(slot),
-            status => Err(CommandError::NotDown { id: id.clone(), status }),
-        }
-    }
-
-    /// Tells the removed member, whenever it was told last that it is suspect or gone; it is told again whenever it is heard.
-    pub(crate) fn tell_evicted(&mut self, slot: Slot) {
-        self.view.peer_mut(slot).rare_mut().last_told = None;
-        let mut packet = self.out().packet_to(slot);
-        packet.push(&Message::Reply);
-        self.out().send_to(slot, packet);
     }
 }

@@ -7,29 +7,22 @@
 use crate::Core;
 use crate::counters::Carrier;
 use crate::dissemination::{Gossip, LeaseUpdates};
-use crate::io::Command;
 use crate::limits::{DIRECT_RETRY, SENDS_INTO_SILENCE, SPREAD_PACKETS};
-use crate::messages::{Overdue, Unlinked};
+use crate::messages::Overdue;
 use crate::view::Slot;
 use crate::wire::{LeaseUpdate, Span};
 
 /// Gossip.
 impl Core {
-    /// Gossips to the next peers.
-    pub(crate) fn gossip(&mut self) {
-        for slot in self.gossip.next_peers(&mut outbox!(self)) {
-            self.gossip_to(slot, Carrier::Gossip);
-            self.cx.counters.gossip_sent += 1;
-        }
-    }
-
     /// Sends a packet that is a heartbeat, and carries what the peer may lack: of the leader, of members, of broadcasts.
     pub(crate) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
         if !self.observers.observes(slot) {
             return Gossip::show_fingerprint(&mut outbox!(self), slot);
         }
         let mut packet = self.out().packet_to(slot);
-        self.push_leader_renewal(&mut packet);
+        if let Some(lead) = &mut self.lead {
+            lead.push_renewal(self.cx.now, &mut packet);
+        }
         self.gossip.push_news_if_lacking(&mut outbox!(self), &mut packet, slot);
         self.messages.push_held(self.cx.now, &mut packet);
         self.out().send_as(carrier, slot, packet);
@@ -38,18 +31,6 @@ impl Core {
     /// Returns the members that news is sent to: more of them if it `is_own`.
     pub(crate) fn flood_targets(&mut self, is_own: bool) -> Vec<Slot> {
         self.gossip.flood_targets(&self.view, &self.observers, is_own)
-    }
-}
-
-impl Core {
-    /// Carries out a command about messages.
-    pub(crate) fn message_command(&mut self, command: Command) {
-        let unlinked = self.messages.command(&mut outbox!(self), command);
-        if let Some(Unlinked { receiver, number }) = unlinked
-            && !self.ensure_link(receiver)
-        {
-            self.messages.direct.give_up(&mut self.cx, number);
-        }
     }
 }
 
@@ -76,13 +57,6 @@ impl Core {
         }
         self.messages.plan_next_batch(&mut self.cx);
     }
-
-    /// Does what is due about broadcasts that others, or this node, may lack.
-    pub(crate) fn repair_messages(&mut self) {
-        let is_telling_due = self.messages.is_telling_due(self.cx.now);
-        let peers = if is_telling_due { self.flood_targets(false) } else { Vec::new() };
-        self.messages.repair(&mut outbox!(self), &peers);
-    }
 }
 
 /// Direct messages.
@@ -94,9 +68,11 @@ impl Core {
         };
         if let Some(slot) = self.view.slot_of_run(receiver) {
             if let Some(since) = sent_since {
-                self.renew_silent_link(slot, since, DIRECT_RETRY * SENDS_INTO_SILENCE);
+                let (to, patience) = (self.view.record(slot).address, DIRECT_RETRY * SENDS_INTO_SILENCE);
+                let actions = self.paths.links.silent(self.cx.now, receiver, to, since, patience);
+                self.act_on_link(receiver, actions);
             }
-            if !self.is_linked(receiver) {
+            if self.paths.links.open(receiver).is_none() {
                 self.ensure_link(slot);
             }
         }
@@ -106,14 +82,6 @@ impl Core {
 
 /// News about leases.
 impl Core {
-    /// Sends an update of this node's agent to all others.
-    pub(crate) fn tell_lease_update(&mut self, update: LeaseUpdate) {
-        if self.lease_updates.note_if_newer(&update) {
-            let targets = self.flood_targets(true);
-            LeaseUpdates::pass_on(&mut outbox!(self), update, targets.into_iter());
-        }
-    }
-
     /// Handles an update that a member sent, or passed on.
     pub(crate) fn on_lease_update(&mut self, from: Slot, update: &LeaseUpdate) {
         let is_contact = self.reunion.is_contact_of(self.view.entry(from));

@@ -33,7 +33,7 @@ fn no_round_trip_is_invented_by_clocks_that_drift_apart_and_a_crash_is_known_wit
                 let mut known = 0;
                 for core in (0..nodes).filter_map(|node| world.core(node)) {
                     for (record, _) in core.records() {
-                        let rtt = core.rtt(&record.id).unwrap_or_default();
+                        let rtt = core.observation(&record.id).and_then(|seen| seen.rtt).unwrap_or_default();
                         known += usize::from(rtt > Duration::ZERO);
                         assert!(rtt <= LONGEST + error, "{about}: {rtt:?} to {}", record.id);
                     }

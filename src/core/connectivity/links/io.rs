@@ -1,4 +1,4 @@
-//! The machine's inputs and outputs: the actions that come out, and the scenes that come with what goes in.
+//! The machine's inputs and outputs: the actions that come out, and the facts that come with what goes in.
 //!
 //! Must not know: which input has which actions.
 
@@ -71,9 +71,9 @@ pub(crate) enum Failure {
     ProvesNothing,
 }
 
-/// The surroundings of a link at the moment of a decision.
+/// What is known of a member at the moment of a decision about its link.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene {
+pub(crate) struct LinkFacts {
     pub(crate) wish: Wish,
     /// The address in the member's record.
     pub(crate) address: SocketAddr,
@@ -101,9 +101,9 @@ impl Wish {
     }
 }
 
-/// The circumstances in which two members come to observe each other.
+/// What is known of a member that becomes a neighbour.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meeting {
+pub(crate) struct NeighbourFacts {
     /// This node has the smaller address of the two.
     pub(crate) is_ours: bool,
     /// The member was heard of just now, and said nothing yet.

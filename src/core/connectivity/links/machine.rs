@@ -22,7 +22,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::io::{Action, Failure, Meeting, Parting, Scene, Wish};
+use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
 use super::pause::Pause;
 use super::table::{Link, State, Table};
 use crate::io::LinkId;
@@ -107,15 +107,15 @@ impl Links {
     }
 
     /// Plans the link to a member that has become a neighbour.
-    pub(crate) fn wanted(&self, now: Time, run: Run, meeting: Meeting) -> Vec<Action> {
+    pub(crate) fn wanted(&self, now: Time, run: Run, neighbour: NeighbourFacts) -> Vec<Action> {
         if !self.is_idle(run) {
             return Vec::new();
         }
         // A member that is news to a newcomer is no newcomer itself.
-        let is_newcomer = meeting.is_news && self.up_since.is_none_or(|up| now.since(up) >= LINK_SETTLE);
-        let pause = match (meeting.is_ours, self.up_since == Some(now)) {
+        let is_newcomer = neighbour.is_news && self.up_since.is_none_or(|up| now.since(up) >= LINK_SETTLE);
+        let pause = match (neighbour.is_ours, self.up_since == Some(now)) {
             (true, true) => Pause::at_first(),
-            (true, false) if meeting.is_for_good => Pause::for_good(),
+            (true, false) if neighbour.is_for_good => Pause::for_good(),
             (true, false) => Pause::settling(),
             (false, _) if is_newcomer => Pause::for_newcomer(),
             (false, _) => Pause::courtesy(),
@@ -134,12 +134,12 @@ impl Links {
     }
 
     /// Takes the next step at a deadline: opens, gives up, or ends the link to a member; `None`: a member that is gone.
-    pub(crate) fn due(&mut self, run: Run, scene: Option<Scene>) -> Vec<Action> {
-        let Some(scene) = scene else { return self.forget(run) };
-        match (scene.wish, self.table.state(run)) {
+    pub(crate) fn due(&mut self, run: Run, facts: Option<LinkFacts>) -> Vec<Action> {
+        let Some(facts) = facts else { return self.forget(run) };
+        match (facts.wish, self.table.state(run)) {
             (Wish::Observed, State::Open(_)) | (Wish::Theirs, State::Open(LinkId::Accepted(_))) => Vec::new(),
             (Wish::Theirs | Wish::Nobody, _) => self.forget(run),
-            (_, State::Idle) => self.dial(run, scene.address),
+            (_, State::Idle) => self.dial(run, facts.address),
             (_, State::Opening(link) | State::Greeting(link)) => self.given_up(run, link),
             (Wish::Passing, State::Open(_)) => Self::lingers(),
         }
@@ -199,22 +199,22 @@ impl Links {
 
     /// Takes note that the other end, or something between, closed a link. One in use is opened again at once, unless
     /// that was tried a moment ago.
-    pub(crate) fn closed(&mut self, now: Time, run: Run, scene: Option<Scene>) -> Vec<Action> {
+    pub(crate) fn closed(&mut self, now: Time, run: Run, facts: Option<LinkFacts>) -> Vec<Action> {
         if self.open(run).is_none() {
             return self.failed(run, Failure::ClosedUnanswered);
         }
         self.table.set(run, State::Idle);
         let mut actions = vec![Action::Broke];
         let was_reopened = self.table.get(run).and_then(Link::reopened);
-        actions.append(&mut match scene.filter(|scene| scene.wish.is_ours()) {
+        actions.append(&mut match facts.filter(|facts| facts.wish.is_ours()) {
             None => self.forget(run),
             Some(_) if was_reopened.is_some_and(|reopened| now.since(reopened) < LINK_BACKOFF) => {
                 self.failed(run, Failure::LostAgain)
             }
-            Some(scene) => {
+            Some(facts) => {
                 self.table.reopens(now, run);
                 // There is room: that of the lost one.
-                let mut steps = self.dial(run, scene.address);
+                let mut steps = self.dial(run, facts.address);
                 steps.push(Action::Reopening);
                 steps
             }
@@ -236,10 +236,10 @@ impl Links {
     }
 
     /// Accepts a link that a member opened and proved: of two that cross, one stays.
-    pub(crate) fn accept(&mut self, now: Time, run: Run, link: LinkId, scene: Scene) -> Vec<Action> {
+    pub(crate) fn accept(&mut self, now: Time, run: Run, link: LinkId, facts: LinkFacts) -> Vec<Action> {
         let mut actions = Vec::new();
         match self.table.state(run) {
-            State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if scene.is_ours => {
+            State::Greeting(LinkId::Opened(_)) | State::Open(LinkId::Opened(_)) if facts.is_ours => {
                 return vec![Action::Part(link, Parting::Over)];
             }
             State::Idle if self.table.is_full() => {
@@ -249,8 +249,8 @@ impl Links {
             State::Opening(old) => actions.push(Action::Close(old)),
             State::Greeting(old) | State::Open(old) => actions.push(Action::Part(old, Parting::Over)),
         }
-        self.table.leads_to(run, scene.address);
-        actions.append(&mut self.opened(now, run, link, scene.wish));
+        self.table.leads_to(run, facts.address);
+        actions.append(&mut self.opened(now, run, link, facts.wish));
         actions.push(Action::Welcome(link));
         actions
     }
@@ -295,14 +295,14 @@ impl Links {
 
     /// Ends a link that leads to where the member, or this node, is no more, and plans the next one soon, if one is wanted:
     /// `is_urgent` if something waits for it. Attempts that failed at the old address do not count.
-    pub(crate) fn moved(&mut self, run: Run, why: Parting, scene: Scene, is_urgent: bool) -> Vec<Action> {
+    pub(crate) fn moved(&mut self, run: Run, why: Parting, facts: LinkFacts, is_urgent: bool) -> Vec<Action> {
         let parting = self.table.remove(run).map(|link| Action::Part(link, why));
-        let pause = match scene.is_ours {
+        let pause = match facts.is_ours {
             _ if is_urgent => Pause::none(),
             true => Pause::at_first(),
             false => Pause::for_newcomer(),
         };
-        let next = scene.wish.is_ours().then_some(Action::Wait(pause));
+        let next = facts.wish.is_ours().then_some(Action::Wait(pause));
         [Action::Rest].into_iter().chain(parting).chain([Action::Moved]).chain(next).collect()
     }
 

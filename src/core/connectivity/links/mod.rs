@@ -23,7 +23,7 @@
 //! | idea | file |
 //! |---|---|
 //! | **the machine**: inputs, and which of two links stays | `machine` |
-//! | actions, and scenes that come with inputs | `io` |
+//! | actions, and facts that come with inputs | `io` |
 //! | its table: states and the numbers of links, with asserted invariants | `table` |
 //! | its pauses: how long before which step, and how far spread | `pause` |
 //!
@@ -38,5 +38,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use io::{Action, Failure, Meeting, Parting, Scene, Wish};
+pub(crate) use io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
 pub(crate) use machine::Links;

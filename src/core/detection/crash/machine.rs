@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
+use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::member::Run;
 use crate::time::Time;
 
@@ -61,6 +61,8 @@ pub(crate) enum CrashStep {
     Doubt,
     /// Asks the other observers: see [`Crashes::ask`].
     Ask,
+    /// Calls [`Crashes::investigate`] at once.
+    Investigate,
     /// Calls [`Crashes::investigate`] after this time.
     Wait(Duration),
     /// Counts a refutation, and tells the walk along the rings.
@@ -71,9 +73,9 @@ pub(crate) enum CrashStep {
     Convict,
 }
 
-/// The surroundings of a case at the moment of a decision.
+/// What is known of the others at the moment of a decision.
 #[derive(Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct CrashFacts {
     /// The time for which an answer to a probe is awaited.
     pub(crate) gap: Duration,
     /// True while members elsewhere are missing, too, who may be the observers whose report is awaited.
@@ -168,14 +170,27 @@ impl Crashes {
         self.cases.get(&run).is_some_and(|case| case.refused_at().is_some())
     }
 
-    /// Notes that the port of the subject of a case refused a link. The case is to be investigated.
-    pub(crate) fn refused(&mut self, now: Time, run: Run) {
-        if let Some(case) = self.cases.get_mut(&run) {
-            case.stage = Stage::Refused { at: now, rounds: 0 };
+    /// Notes that the port of a member refused a link. `is_first`: no other attempt has failed since a link stood, or ever; that
+    /// may be how the end of a process shows that had no link yet. `sequence`: as for [`Crashes::open`]; `None` if the member is
+    /// not worth a case.
+    pub(crate) fn refused(&mut self, now: Time, run: Run, is_first: bool, sequence: Option<u64>) -> Vec<CrashStep> {
+        if sequence.is_none() {
+            self.close(run);
+        }
+        self.open_first(run, is_first, sequence);
+        let Some(case) = self.cases.get_mut(&run) else { return Vec::new() };
+        case.stage = Stage::Refused { at: now, rounds: 0 };
+        vec![CrashStep::Investigate]
+    }
+
+    fn open_first(&mut self, run: Run, is_first: bool, sequence: Option<u64>) {
+        if let Some(sequence) = sequence.filter(|_| is_first && !self.is_case(run)) {
+            self.open(run, sequence, CRASH_REVIEWS);
         }
     }
 
-    /// Notes that a link to the subject could not be opened, but nobody refused it.
+    /// Notes that a link to the subject could not be opened, but nobody refused it, which is no evidence. If another process
+    /// answered there, it is asked for its identity, which ends the old one.
     pub(crate) fn no_link(&mut self, run: Run) -> Vec<CrashStep> {
         match self.cases.remove(&run) {
             Some(_) => vec![CrashStep::Close, CrashStep::Probe],
@@ -183,8 +198,11 @@ impl Crashes {
         }
     }
 
-    /// Notes that a link was opened, and closed before the subject answered over it.
-    pub(crate) fn closed_unanswered(&mut self, run: Run) -> Vec<CrashStep> {
+    /// Notes that a link was opened, and closed before the process answered over it. That is a proxy, another run, or a
+    /// process that is just dying: a kernel may close its connections before the port that still takes new ones. So the
+    /// case is reviewed in a moment. `is_first` and `sequence` are as for [`Crashes::refused`].
+    pub(crate) fn closed_unanswered(&mut self, run: Run, is_first: bool, sequence: Option<u64>) -> Vec<CrashStep> {
+        self.open_first(run, is_first, sequence);
         match self.cases.get_mut(&run) {
             Some(case) if case.reviews > 0 => {
                 case.reviews -= 1;
@@ -196,7 +214,7 @@ impl Crashes {
     }
 
     /// Takes the next step of a case.
-    pub(crate) fn investigate(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<CrashStep> {
+    pub(crate) fn investigate(&mut self, now: Time, run: Run, facts: &CrashFacts) -> Vec<CrashStep> {
         let Some(case) = self.cases.get_mut(&run) else { return Vec::new() };
         let over = match &mut case.stage {
             Stage::Reopening => return Vec::new(),
@@ -209,12 +227,12 @@ impl Crashes {
                 *rounds - 1
             }
         };
-        let verdict = self.judge(now, run, scene);
+        let verdict = self.judge(now, run, facts);
         if !verdict.is_empty() {
             return verdict;
         }
         // An observer that may be gone itself is awaited until that is known: its case may have begun later, or be reviewed.
-        let are_missing = scene.is_walking || scene.others.iter().any(|other| self.is_case(other.run));
+        let are_missing = facts.is_walking || facts.others.iter().any(|other| self.is_case(other.run));
         let patience = if are_missing { MANY_CRASHES_PATIENCE } else { CRASH_PATIENCE };
         if over >= PROBES + patience {
             // No other observer is sure: the member's silence will tell.
@@ -225,18 +243,18 @@ impl Crashes {
         if over == 1 {
             steps.push(CrashStep::Doubt);
         }
-        steps.extend([CrashStep::Ask, CrashStep::Wait(scene.gap)]);
+        steps.extend([CrashStep::Ask, CrashStep::Wait(facts.gap)]);
         steps
     }
 
     /// Decides a case, if there is enough evidence.
-    pub(crate) fn judge(&mut self, now: Time, run: Run, scene: &Scene) -> Vec<CrashStep> {
+    pub(crate) fn judge(&mut self, now: Time, run: Run, facts: &CrashFacts) -> Vec<CrashStep> {
         let Some(case) = self.cases.get(&run).filter(|case| case.were_in_vain(PROBES)) else { return Vec::new() };
         // An observer that is sure says so again and again; one that has stopped saying so is sure no more.
-        let fresh = now - scene.gap * 2;
+        let fresh = now - facts.gap * 2;
         let is_confirmed = case.askers.values().flatten().any(|said| *said >= fresh);
         let is_silenced = |other: &Observer| other.is_suspect || self.is_sure(other.run);
-        let is_alone = || case.were_in_vain(PROBES_ALONE) && scene.others.iter().all(is_silenced);
+        let is_alone = || case.were_in_vain(PROBES_ALONE) && facts.others.iter().all(is_silenced);
         if is_confirmed || is_alone() {
             self.close(run);
             vec![CrashStep::Convict]

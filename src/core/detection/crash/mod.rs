@@ -39,4 +39,27 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use machine::{Audience, CrashStep, Crashes, Observer, Scene};
+pub(crate) use machine::{Audience, CrashFacts, CrashStep, Crashes, Observer};
+
+use super::DetectorFacts;
+use crate::member::Status;
+use crate::view::Slot;
+
+impl DetectorFacts<'_> {
+    /// Returns what a case is decided by.
+    pub(crate) fn crash_facts(&self, crashes: &Crashes, subject: Slot) -> CrashFacts {
+        let observer = |slot: &Slot| {
+            let entry = self.view.entry(*slot);
+            Observer { run: entry.record.run, is_suspect: entry.status == Status::Suspect }
+        };
+        let others = if crashes.is_decided_next(self.view.record(subject).run) {
+            let observers = self.observers.observers_of(self.view, subject);
+            let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
+            observers.iter().chain(doubted).map(observer).collect()
+        } else {
+            Vec::new()
+        };
+        let gap = self.patience_with(std::iter::once(subject));
+        CrashFacts { gap, is_walking: self.observers.walk.is_on(), others }
+    }
+}

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::machine::{Audience, CrashStep, Crashes, Observer, Scene};
+use super::machine::{Audience, CrashFacts, CrashStep, Crashes, Observer};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
 use crate::member::Run;
 use crate::time::Time;
@@ -131,16 +131,17 @@ impl Rules {
         note(&mut self.reached.lock().expect("nobody panics with it"));
     }
 
-    fn scene(world: &World, at: usize) -> Scene {
+    fn facts(world: &World, at: usize) -> CrashFacts {
         let others = (0..world.watchers.len()).filter(|other| *other != at);
         let others = others.map(|other| Observer { run: run(other), is_suspect: false }).collect();
-        Scene { gap: GAP, others, ..Scene::default() }
+        CrashFacts { gap: GAP, others, ..CrashFacts::default() }
     }
 
     fn carry_out(&self, world: &mut World, at: usize, steps: Vec<CrashStep>) {
         for step in steps {
             match step {
                 CrashStep::Reopen => world.reopen(at),
+                CrashStep::Investigate => self.investigate(world, at),
                 CrashStep::Probe => world.deliveries.push(Delivery::Probe { from: at }),
                 CrashStep::Doubt => {}
                 CrashStep::Wait(pause) => world.watchers[at].wake_at = Some(world.now + pause),
@@ -169,8 +170,8 @@ impl Rules {
     }
 
     fn investigate(&self, world: &mut World, at: usize) {
-        let scene = Self::scene(world, at);
-        let steps = world.watchers[at].crashes.investigate(world.now, SUBJECT, &scene);
+        let facts = Self::facts(world, at);
+        let steps = world.watchers[at].crashes.investigate(world.now, SUBJECT, &facts);
         self.carry_out(world, at, steps);
     }
 
@@ -183,11 +184,11 @@ impl Rules {
                 world.reopen(to);
             }
             Delivery::Refusal { to } => {
-                world.watchers[to].crashes.refused(world.now, SUBJECT);
+                let mut steps = world.watchers[to].crashes.refused(world.now, SUBJECT, false, Some(0));
                 if self.flaw == Some(Flaw::HastyVerdict) {
-                    return self.carry_out(world, to, vec![CrashStep::Convict]);
+                    steps = vec![CrashStep::Convict];
                 }
-                self.investigate(world, to);
+                self.carry_out(world, to, steps);
             }
             Delivery::Probe { from } => {
                 if world.is_alive && !world.blocked.contains(&from) {
@@ -239,8 +240,8 @@ impl Rules {
             }
         }
         if world.watchers[to].crashes.told_severed(now, SUBJECT, run(from), is_sure) {
-            let scene = Self::scene(world, to);
-            let steps = world.watchers[to].crashes.judge(now, SUBJECT, &scene);
+            let facts = Self::facts(world, to);
+            let steps = world.watchers[to].crashes.judge(now, SUBJECT, &facts);
             self.carry_out(world, to, steps);
         }
     }

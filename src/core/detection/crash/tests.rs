@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::machine::{Audience, CrashStep, Crashes, Observer, PROBES, PROBES_ALONE, Scene};
+use super::machine::{Audience, CrashFacts, CrashStep, Crashes, Observer, PROBES, PROBES_ALONE};
 use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::member::Run;
 use crate::time::Time;
@@ -17,18 +17,18 @@ fn at(ms: u64) -> Time {
 }
 
 /// Returns the surroundings with these other observers, none of them suspected.
-fn among(others: &[Run]) -> Scene {
+fn among(others: &[Run]) -> CrashFacts {
     let others = others.iter().map(|run| Observer { run: *run, is_suspect: false }).collect();
-    Scene { gap: GAP, others, ..Scene::default() }
+    CrashFacts { gap: GAP, others, ..CrashFacts::default() }
 }
 
 /// Returns a case whose port refused at 0 ms, after so many rounds of probes, [`GAP`] apart; nobody asked has answered.
-fn refused(rounds: u32, scene: &Scene) -> Crashes {
+fn refused(rounds: u32, facts: &CrashFacts) -> Crashes {
     let mut crashes = Crashes::default();
     crashes.open(SUBJECT, 10, CRASH_REVIEWS);
-    crashes.refused(at(0), SUBJECT);
+    crashes.refused(at(0), SUBJECT, false, Some(10));
     for round in 0..rounds {
-        let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, scene);
+        let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, facts);
         assert!(steps.contains(&CrashStep::Probe), "round {round}: {steps:?}");
         crashes.ask(at(0) + GAP * round, SUBJECT).expect("it is refused");
     }
@@ -85,9 +85,9 @@ fn the_round_that_may_decide_is_known_before_it() {
 
 #[test]
 fn others_are_awaited_for_longer_while_many_are_missing() {
-    let scene = Scene { is_walking: true, ..among(&[OTHER]) };
-    let mut crashes = refused(PROBES + MANY_CRASHES_PATIENCE, &scene);
-    assert_eq!(crashes.investigate(at(5_000), SUBJECT, &scene), [CrashStep::Close]);
+    let facts = CrashFacts { is_walking: true, ..among(&[OTHER]) };
+    let mut crashes = refused(PROBES + MANY_CRASHES_PATIENCE, &facts);
+    assert_eq!(crashes.investigate(at(5_000), SUBJECT, &facts), [CrashStep::Close]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn of_two_that_died_together_neither_is_given_up_while_the_other_is_looked_into(
     // The port of the second took one more link before it closed: its case is reviewed, and is sure later.
     let mut crashes = refused(0, &among(&[OTHER]));
     crashes.open(OTHER, 10, CRASH_REVIEWS);
-    let review = crashes.closed_unanswered(OTHER);
+    let review = crashes.closed_unanswered(OTHER, false, Some(10));
     assert!(review.contains(&CrashStep::Wait(CRASH_REVIEW)));
     let late = u32::try_from(CRASH_REVIEW.as_millis() / GAP.as_millis()).expect("a few rounds");
     let mut convicted = Vec::new();
@@ -103,7 +103,7 @@ fn of_two_that_died_together_neither_is_given_up_while_the_other_is_looked_into(
         let now = at(0) + GAP * round;
         if round == late {
             assert_eq!(crashes.investigate(now, OTHER, &among(&[SUBJECT])), [CrashStep::Reopen]);
-            crashes.refused(now, OTHER);
+            crashes.refused(now, OTHER, false, Some(10));
         }
         for (run, other) in [(SUBJECT, OTHER), (OTHER, SUBJECT)] {
             // A member that was convicted is no observer any more.
@@ -120,12 +120,12 @@ fn of_two_that_died_together_neither_is_given_up_while_the_other_is_looked_into(
 #[test]
 fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
     for rounds in 0..=PROBES {
-        let scene = among(&[OTHER, THIRD]);
-        let mut crashes = refused(rounds, &scene);
+        let facts = among(&[OTHER, THIRD]);
+        let mut crashes = refused(rounds, &facts);
         let now = at(0) + GAP * rounds;
         crashes.told_severed(now, SUBJECT, OTHER, true);
-        assert_eq!(crashes.judge(now, SUBJECT, &scene), [], "after {rounds} rounds");
-        let steps = crashes.investigate(now, SUBJECT, &scene);
+        assert_eq!(crashes.judge(now, SUBJECT, &facts), [], "after {rounds} rounds");
+        let steps = crashes.investigate(now, SUBJECT, &facts);
         assert_eq!(steps == [CrashStep::Convict], rounds == PROBES, "after {rounds} rounds: {steps:?}");
         assert_eq!(crashes.is_case(SUBJECT), rounds != PROBES, "a verdict ends the case");
     }
@@ -133,23 +133,23 @@ fn two_that_are_sure_convict_and_not_before_all_probes_were_in_vain() {
 
 #[test]
 fn the_report_of_the_second_convicts_at_once_where_this_one_is_sure() {
-    let scene = among(&[OTHER, THIRD]);
-    let mut crashes = refused(PROBES + 1, &scene);
+    let facts = among(&[OTHER, THIRD]);
+    let mut crashes = refused(PROBES + 1, &facts);
     assert!(crashes.is_decided_next(SUBJECT));
     assert!(!crashes.told_severed(at(200), SUBJECT, OTHER, false), "a question is no testimony");
-    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), []);
+    assert_eq!(crashes.judge(at(200), SUBJECT, &facts), []);
     assert!(crashes.told_severed(at(200), SUBJECT, OTHER, true));
-    assert_eq!(crashes.judge(at(200), SUBJECT, &scene), [CrashStep::Convict]);
+    assert_eq!(crashes.judge(at(200), SUBJECT, &facts), [CrashStep::Convict]);
 }
 
 #[test]
 fn an_observer_that_stopped_saying_that_it_is_sure_confirms_nothing() {
     for (late, is_convicted) in [(0, true), (1, false)] {
-        let scene = among(&[OTHER]);
-        let mut crashes = refused(PROBES, &scene);
+        let facts = among(&[OTHER]);
+        let mut crashes = refused(PROBES, &facts);
         crashes.told_severed(at(150), SUBJECT, OTHER, true);
         let now = at(150) + GAP * 2 + Duration::from_nanos(late);
-        assert_eq!(crashes.investigate(now, SUBJECT, &scene) == [CrashStep::Convict], is_convicted, "{late} ns late");
+        assert_eq!(crashes.investigate(now, SUBJECT, &facts) == [CrashStep::Convict], is_convicted, "{late} ns late");
     }
 }
 
@@ -162,9 +162,9 @@ fn an_observer_without_others_probes_longer() {
 
 #[test]
 fn others_that_are_suspected_or_as_dead_could_not_have_heard_the_subject() {
-    let suspected = Scene { others: vec![Observer { run: OTHER, is_suspect: true }], ..among(&[]) };
+    let suspected = CrashFacts { others: vec![Observer { run: OTHER, is_suspect: true }], ..among(&[]) };
     let mut crashes = refused(PROBES_ALONE, &suspected);
-    let one_lives = Scene {
+    let one_lives = CrashFacts {
         others: vec![Observer { run: OTHER, is_suspect: true }, Observer { run: THIRD, is_suspect: false }],
         ..among(&[])
     };
@@ -172,25 +172,25 @@ fn others_that_are_suspected_or_as_dead_could_not_have_heard_the_subject() {
     assert_eq!(crashes.investigate(at(250), SUBJECT, &suspected), [CrashStep::Convict]);
 
     // Two died at once that were each other's observers.
-    let scene = among(&[OTHER]);
-    let mut crashes = refused(PROBES_ALONE, &scene);
+    let facts = among(&[OTHER]);
+    let mut crashes = refused(PROBES_ALONE, &facts);
     crashes.open(OTHER, 0, CRASH_REVIEWS);
-    crashes.refused(at(0), OTHER);
+    crashes.refused(at(0), OTHER, false, Some(10));
     for _ in 0..=PROBES {
         assert_eq!(
-            crashes.clone().investigate(at(250), SUBJECT, &scene).first(),
+            crashes.clone().investigate(at(250), SUBJECT, &facts).first(),
             Some(&CrashStep::Probe),
             "not sure yet"
         );
         crashes.investigate(at(0), OTHER, &among(&[SUBJECT]));
     }
-    assert_eq!(crashes.investigate(at(250), SUBJECT, &scene), [CrashStep::Convict]);
+    assert_eq!(crashes.investigate(at(250), SUBJECT, &facts), [CrashStep::Convict]);
 }
 
 #[test]
 fn a_sign_of_life_that_is_news_takes_the_case_back_and_the_last_one_ends_it() {
-    let scene = among(&[OTHER]);
-    let mut crashes = refused(PROBES, &scene);
+    let facts = among(&[OTHER]);
+    let mut crashes = refused(PROBES, &facts);
     crashes.told_severed(at(150), SUBJECT, OTHER, true);
     let mut sequence = 10;
     assert_eq!(crashes.heard(SUBJECT, sequence), Some((vec![], Audience::Observers)), "an old packet is no news");
@@ -200,8 +200,8 @@ fn a_sign_of_life_that_is_news_takes_the_case_back_and_the_last_one_ends_it() {
         assert_eq!((steps, audience), (vec![CrashStep::Refuted, CrashStep::Wait(CRASH_REVIEW)], Audience::Observers));
         assert_eq!(crashes.reports_about(SUBJECT).0, 0, "who was sure was wrong");
         assert!(!crashes.is_refused(SUBJECT) && !crashes.is_in_vain(SUBJECT));
-        assert_eq!(crashes.investigate(at(400), SUBJECT, &scene), [CrashStep::Reopen]);
-        crashes.refused(at(400), SUBJECT);
+        assert_eq!(crashes.investigate(at(400), SUBJECT, &facts), [CrashStep::Reopen]);
+        crashes.refused(at(400), SUBJECT, false, Some(10));
     }
     let (steps, _) = crashes.heard(SUBJECT, sequence + 1).expect("a case");
     assert_eq!(steps, [CrashStep::Refuted, CrashStep::Close]);
@@ -217,20 +217,23 @@ fn a_sign_of_life_before_a_refusal_is_told_to_those_that_asked_once() {
     assert_eq!((steps, audience), (vec![], Audience::Askers([OTHER].into())));
     assert_eq!(crashes.heard(SUBJECT, 12), Some((vec![], Audience::Askers([].into()))));
     // It is no news to the refusal that comes after it.
-    crashes.refused(at(1), SUBJECT);
+    crashes.refused(at(1), SUBJECT, false, Some(10));
     assert_eq!(crashes.heard(SUBJECT, 12).expect("a case").0, []);
 }
 
 #[test]
 fn a_link_closed_unanswered_is_reviewed_twice_and_then_proves_nothing() {
     let mut crashes = Crashes::default();
-    assert_eq!(crashes.closed_unanswered(SUBJECT), []);
+    assert_eq!(crashes.closed_unanswered(SUBJECT, false, Some(10)), []);
     crashes.open(SUBJECT, 10, CRASH_REVIEWS);
     for _ in 0..CRASH_REVIEWS {
-        assert_eq!(crashes.closed_unanswered(SUBJECT), [CrashStep::Wait(CRASH_REVIEW), CrashStep::Probe]);
+        assert_eq!(
+            crashes.closed_unanswered(SUBJECT, false, Some(10)),
+            [CrashStep::Wait(CRASH_REVIEW), CrashStep::Probe]
+        );
         assert_eq!(crashes.investigate(at(0), SUBJECT, &among(&[])), [CrashStep::Reopen]);
     }
-    assert_eq!(crashes.closed_unanswered(SUBJECT), [CrashStep::Close, CrashStep::Probe]);
+    assert_eq!(crashes.closed_unanswered(SUBJECT, false, Some(10)), [CrashStep::Close, CrashStep::Probe]);
     assert_eq!(crashes.size(), 0);
 }
 

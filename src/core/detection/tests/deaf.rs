@@ -16,10 +16,10 @@ fn an_observers_packets_go_unanswered_for_the_longer_of_both_timeouts_before_a_m
             world.view.peer_mut(slot).sent(Time::ORIGIN, Duration::MAX);
             world.hears(slot, patience);
         }
-        assert!(world.at(patience - ms).grounds().counts_as_alive(IT));
-        assert!(!world.at(patience).grounds().counts_as_alive(IT));
-        assert!(world.grounds().counts_as_alive(stranger), "to that one nobody goes on sending");
-        let in_vain = |world: &mut World, at| world.at(at).grounds().is_heard_in_vain(IT);
+        assert!(world.at(patience - ms).detector_facts().counts_as_alive(IT));
+        assert!(!world.at(patience).detector_facts().counts_as_alive(IT));
+        assert!(world.detector_facts().counts_as_alive(stranger), "to that one nobody goes on sending");
+        let in_vain = |world: &mut World, at| world.at(at).detector_facts().is_heard_in_vain(IT);
         assert_eq!(
             [patience - ms, patience, patience * 2 - ms, patience * 2].map(|at| in_vain(&mut world, at)),
             [false, true, true, false]
@@ -27,7 +27,10 @@ fn an_observers_packets_go_unanswered_for_the_longer_of_both_timeouts_before_a_m
     }
     let mut world = World::new();
     world.at(Duration::from_secs(60));
-    assert!(world.grounds().counts_as_alive(IT) && !world.grounds().is_heard_in_vain(IT), "it was never heard");
+    assert!(
+        world.detector_facts().counts_as_alive(IT) && !world.detector_facts().is_heard_in_vain(IT),
+        "it was never heard"
+    );
 }
 
 #[test]
@@ -37,14 +40,14 @@ fn an_echo_is_recent_that_was_held_for_half_of_the_longer_timeout() {
     let (half, ms) = (world.settings.suspect_timeout / 2, Duration::from_millis(1));
     let recent = |world: &World, hold, before: Option<Duration>| {
         let heartbeat = Heartbeat { stamp: 1, echo: Some(Echo { stamp: 2, hold }) };
-        world.grounds().recent_echo(IT, heartbeat, before.map(|before| world.now - before))
+        world.detector_facts().recent_echo(IT, heartbeat, before.map(|before| world.now - before))
     };
     let ticks = (half.as_millis() * 10) as u16;
     assert_eq!([ticks, ticks + 1].map(|hold| recent(&world, hold, None)), [Some(half), None]);
     // An echo that was held for longer than a stamp can tell is of the heartbeat before.
     let longest = |world: &World, before| recent(world, u16::MAX, before);
     assert_eq!([None, Some(half), Some(half + ms)].map(|before| longest(&world, before)), [None, Some(half), None]);
-    assert_eq!(world.grounds().recent_echo(IT, Heartbeat { stamp: 1, echo: None }, Some(world.now)), None);
+    assert_eq!(world.detector_facts().recent_echo(IT, Heartbeat { stamp: 1, echo: None }, Some(world.now)), None);
     let timing = Timing::new(Duration::from_secs(1), half * 4, Duration::from_secs(60)).expect("good");
     world.changes(IT, Record { timing, ..Record::clone(world.view.record(IT)) });
     assert_eq!(longest(&world, Some(half * 2)), Some(half * 2), "of a slower member");
@@ -96,7 +99,7 @@ fn who_hears_again_tells_the_accused_for_a_suspect_timeout_and_withholds_its_ver
     let looks = |world: &mut World, now: Time| {
         world.health.heard(now);
         world.at(now.since(Time::ORIGIN));
-        (world.health.is_telling(now, &world.settings), world.grounds().is_withheld(IT))
+        (world.health.is_telling(now, &world.settings), world.detector_facts().is_withheld(IT))
     };
     assert_eq!(looks(&mut world, again), (true, false), "that one was heard as well as ever");
     world.view.peer_mut(IT).judged_unheard(true);
@@ -110,9 +113,9 @@ fn who_hears_again_tells_the_accused_for_a_suspect_timeout_and_withholds_its_ver
     // Deaf once more.
     let deaf = again + suspect;
     world.at(deaf.since(Time::ORIGIN));
-    assert!(world.health.is_deaf(deaf, &world.settings) && world.grounds().is_withheld(IT));
+    assert!(world.health.is_deaf(deaf, &world.settings) && world.detector_facts().is_withheld(IT));
     world.becomes(Status::Up);
-    assert!(!world.grounds().is_withheld(IT), "it is no verdict");
+    assert!(!world.detector_facts().is_withheld(IT), "it is no verdict");
 }
 
 #[test]

@@ -89,8 +89,7 @@ fn who_took_a_member_over_because_of_doubts_could_not_have_heard_it_before() {
         let (began, pause) = (world.settings.suspect_timeout, world.settings.probe_timeout);
         world.at(began);
         let doubted = world.observers.neighbours().next().into_iter().collect();
-        let basis = Basis { now: world.now, view: &world.view, is_up: true };
-        _ = world.observers.walk(basis, doubted, pause, |_| true);
+        _ = world.observers.walk(&world.cx, &world.view, doubted, pause, |_| true);
         let is_passed = |slot: &Slot| world.observers.walk.taken_over_since(*slot).is_some();
         let subject = world.observers.neighbours().find(is_passed).expect("the doubted one, and those behind it");
         let run = world.view.record(subject).run;
@@ -142,7 +141,7 @@ fn doubts_and_bad_links_are_counted_together_and_both_are_forgotten_with_the_mem
 fn a_witness_tells_what_it_heard_itself_and_if_it_does_not_observe_the_member_only_what_is_fresh() {
     let mut world = World::new();
     let (stranger, suspect) = (world.meet(9), world.settings.suspect_timeout);
-    let told = |world: &World, run| match world.grounds().last_heard(run) {
+    let told = |world: &World, run| match world.detector_facts().last_heard(run) {
         Some(Message::HeardAt { age_ms, .. }) => Some(Duration::from_millis(age_ms)),
         _ => None,
     };

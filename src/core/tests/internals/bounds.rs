@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::alone::{Alone, member};
 use super::net::{Net, address, id, ms};
+use crate::connectivity::links::{Action, Failure};
 use crate::counters::DropReason;
 use crate::io::{Command, CommandError, Input, LinkEvent, LinkId, Output, Reply};
 use crate::limits::{
@@ -218,7 +219,7 @@ fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_
             (0..members).find(|host| alone.core.observers.observes(of_host(&alone, *host))).expect("a neighbour");
         let run = member(neighbour, Status::Up).run;
         let began = alone.core.cx.now;
-        alone.core.refused_link(run, true);
+        alone.core.act_on_link(run, vec![Action::Failed { how: Failure::Refused, is_first: true }]);
         alone.outputs();
         while alone.core.crashes.is_case(run) {
             alone.now = alone.core.next_deadline().expect("a case has a timer");

@@ -8,6 +8,7 @@ use crate::io::{Command, Input, Output};
 use crate::limits::{FLOOD_FANOUT, MAX_FLOODED_PAYLOAD, REPAIR_AFTER, REPAIR_PEERS, SPREAD_PACKETS, SYNC_INTERVAL};
 use crate::member::Status;
 use crate::packet::News;
+use crate::timers::Timer;
 use crate::wire::{Message, Packet};
 
 /// Takes the packets that were sent, and returns where those went that have such a message.
@@ -98,7 +99,7 @@ fn what_is_held_of_broadcasts_is_told_so_many_peers() {
     alone.now = alone.now + REPAIR_AFTER;
     alone.core.cx.now = alone.now;
     alone.outputs();
-    alone.core.repair_messages();
+    alone.core.fire(Timer::RepairMessages);
     let told = sent_with(&mut alone, |message| matches!(message, Message::HaveBroadcasts(_)));
     assert_eq!(told.len(), REPAIR_PEERS);
 }

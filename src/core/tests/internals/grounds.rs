@@ -6,6 +6,7 @@ use super::net::{Net, address};
 use crate::io::{Input, Output};
 use crate::member::Status;
 use crate::settings::Profile;
+use crate::timers::Timer;
 
 #[test]
 fn whoever_lost_everybody_remembers_where_they_were() {
@@ -28,7 +29,7 @@ fn a_seed_at_which_a_member_answered_that_is_elsewhere_is_asked_all_the_same() {
     alone.core.handle(alone.now, Input::SeedAddresses(vec![vec![seed]]));
     alone.core.reunion.answers_at(seed, peer.run, peer.address);
     alone.outputs();
-    alone.core.reunite();
+    alone.core.fire(Timer::Reunite);
     let is_question = |output: &Output| matches!(output, Output::Transmit { to, .. } if *to == seed);
     assert!(alone.outputs().iter().any(is_question));
     assert!(!alone.core.misses_seed(), "it is not missed");

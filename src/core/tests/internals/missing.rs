@@ -219,7 +219,7 @@ fn looked_for(net: &mut Net, member: usize, heard_after: Duration) -> usize {
     net.nodes[member].core.cx.now = net.now;
     for (gone, run) in runs.into_iter().enumerate() {
         net.pause(gone, true);
-        net.nodes[member].core.tell_lead(|lead, around| lead.voter_may_be_gone(around, run));
+        net.nodes[member].core.tell_lead(|lead, cx| lead.voter_may_be_gone(cx, run));
     }
     net.run(heard_after);
     let (now, core) = (net.now, &mut net.nodes[member].core);
@@ -256,7 +256,7 @@ fn links_to_voters_that_broke_long_ago_keep_no_new_one_from_being_noticed() {
     let mut node = 2;
     for _ in 0..=MAX_VOTERS + MAX_SEEDS {
         let run = net.nodes[node].core.me().run;
-        net.nodes[MEMBER].core.tell_lead(|lead, around| lead.voter_may_be_gone(around, run));
+        net.nodes[MEMBER].core.tell_lead(|lead, cx| lead.voter_may_be_gone(cx, run));
         net.kill(node);
         net.run(SECOND);
         node = net.add("n2", 2, &[MEMBER]);
@@ -288,7 +288,7 @@ fn members_that_miss_voters_at_one_moment_do_not_all_ask_at_once() {
     for voter in [0, 1] {
         let run = net.nodes[voter].core.me().run;
         for member in &all {
-            net.nodes[*member].core.tell_lead(|lead, around| lead.voter_may_be_gone(around, run));
+            net.nodes[*member].core.tell_lead(|lead, cx| lead.voter_may_be_gone(cx, run));
         }
     }
     // They take turns of half a second and more.

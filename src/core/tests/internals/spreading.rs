@@ -96,7 +96,10 @@ fn nobody_is_sent_to_twice_at_one_tick() {
     let mut at_most = 0;
     for _ in 0..2_000 {
         alone.outputs();
-        alone.core.gossip();
+        let core = &mut alone.core;
+        for slot in core.gossip.next_peers(&mut outbox!(core)) {
+            core.gossip_to(slot, Carrier::Gossip);
+        }
         let to = |output| if let Output::Transmit { to, .. } = output { Some(to) } else { None };
         let to: Vec<SocketAddr> = alone.outputs().into_iter().filter_map(to).collect();
         assert_eq!(BTreeSet::from_iter(&to).len(), to.len(), "{to:?}");

@@ -13,7 +13,10 @@ const RUNS_BETWEEN_CHECKS: u64 = 256;
 impl Node {
     /// Returns the number of members that it observes.
     pub(crate) fn observed(&self) -> usize {
-        self.core.records().filter(|(record, _)| self.core.is_observed(&record.id)).count()
+        self.core
+            .records()
+            .filter(|(record, _)| self.core.observation(&record.id).is_some_and(|seen| seen.is_observed))
+            .count()
     }
 }
 

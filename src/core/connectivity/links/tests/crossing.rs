@@ -48,8 +48,8 @@ fn run(node: usize) -> Run {
 }
 
 /// Returns what a node sees of the other one.
-fn scene_at(node: usize) -> Scene {
-    Scene { wish: Wish::Observed, address: address(run(1 - node)), is_ours: node == 0 }
+fn scene_at(node: usize) -> LinkFacts {
+    LinkFacts { wish: Wish::Observed, address: address(run(1 - node)), is_ours: node == 0 }
 }
 
 impl World {

@@ -34,13 +34,13 @@ impl World {
     }
 
     fn step(&mut self, now: Time, run: Run, kind: u8, wish: Wish, is_ours: bool) {
-        let scene = Scene { wish, address: address(run), is_ours };
+        let facts = LinkFacts { wish, address: address(run), is_ours };
         let links = &mut self.links;
         let link = self.alive.iter().copied().find(|link| links.run_of(*link) == Some(run));
         let actions = match (kind, link) {
             (0, _) => links.unwanted(run),
             (1, _) => links.ensure(run, address(run)),
-            (2, _) if self.planned.remove(&run) => links.due(run, Some(scene)),
+            (2, _) if self.planned.remove(&run) => links.due(run, Some(facts)),
             (3, Some(link)) => links.connected(run, link),
             (4, Some(_)) => links.spoke(now, run, wish),
             (5..=8, Some(link)) => {
@@ -48,20 +48,20 @@ impl World {
                 match kind {
                     5 => links.refused(run),
                     6 => links.unreachable(run),
-                    _ => links.closed(now, run, Some(scene)),
+                    _ => links.closed(now, run, Some(facts)),
                 }
             }
             (9, Some(link)) => links.unlinked(run, link),
             (10, Some(link)) => links.garbled(run, link),
             (11, Some(link)) => links.denied(run, link),
             (12, _) => links.forget(run),
-            (13, _) => links.moved(run, Parting::TheyMoved, scene, is_ours),
+            (13, _) => links.moved(run, Parting::TheyMoved, facts, is_ours),
             (14, _) => links.silent(now, run, address(run), Time::ORIGIN, SECOND),
             (15..=16, _) => {
                 self.accepted += 1;
                 let link = LinkId::Accepted(self.accepted);
                 self.alive.insert(link);
-                let actions = links.accept(now, run, link, scene);
+                let actions = links.accept(now, run, link, facts);
                 assert_eq!(actions.contains(&Action::Welcome(link)), links.open(run) == Some(link));
                 actions
             }

@@ -7,7 +7,7 @@ mod transitions;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::io::{Action, Failure, Meeting, Parting, Scene, Wish};
+use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
 use super::machine::Links;
 use super::pause::Pause;
 use crate::io::LinkId;
@@ -24,8 +24,8 @@ fn address(run: Run) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, run.0 as u8], 7117))
 }
 
-fn scene(wish: Wish, is_ours: bool) -> Scene {
-    Scene { wish, address: address(IT), is_ours }
+fn facts(wish: Wish, is_ours: bool) -> LinkFacts {
+    LinkFacts { wish, address: address(IT), is_ours }
 }
 
 fn at(seconds: u64) -> Time {

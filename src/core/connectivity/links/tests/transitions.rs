@@ -14,7 +14,7 @@ fn links_in(state: &str) -> (Links, LinkId) {
     let mut links = Links::default();
     links.came_up(at(0));
     if state == "theirs" {
-        links.accept(at(1), IT, ITS, scene(Wish::Observed, false));
+        links.accept(at(1), IT, ITS, facts(Wish::Observed, false));
         return (links, ITS);
     }
     let link = opened(&links.ensure(IT, address(IT))).expect("there is room");
@@ -42,7 +42,7 @@ fn state(links: &Links) -> &'static str {
 
 type Input = fn(&mut Links, LinkId) -> Vec<Action>;
 
-const NEWS: Meeting = Meeting { is_ours: true, is_news: true, is_for_good: false };
+const NEWS: NeighbourFacts = NeighbourFacts { is_ours: true, is_news: true, is_for_good: false };
 const OTHER: LinkId = LinkId::Accepted(71);
 
 /// Each input, and what it leads to in each of [`STATES`]: the actions, and the state if it is another one.
@@ -52,22 +52,22 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ("ensured", |links, _| links.ensure(IT, address(IT)), ["wait open > opening", "", "", "", ""]),
     (
         "due, observed",
-        |links, _| links.due(IT, Some(scene(Wish::Observed, true))),
+        |links, _| links.due(IT, Some(facts(Wish::Observed, true))),
         ["wait open > opening", "close wait failed > idle", "close wait failed > idle", "", ""],
     ),
     (
         "due, in passing",
-        |links, _| links.due(IT, Some(scene(Wish::Passing, true))),
+        |links, _| links.due(IT, Some(facts(Wish::Passing, true))),
         ["wait open > opening", "close wait failed > idle", "close wait failed > idle", "wait", "wait"],
     ),
     (
         "due, theirs",
-        |links, _| links.due(IT, Some(scene(Wish::Theirs, true))),
+        |links, _| links.due(IT, Some(facts(Wish::Theirs, true))),
         ["rest gone", "rest part gone > idle", "rest part gone > idle", "rest part gone > idle", ""],
     ),
     (
         "due, nobody's",
-        |links, _| links.due(IT, Some(scene(Wish::Nobody, true))),
+        |links, _| links.due(IT, Some(facts(Wish::Nobody, true))),
         [
             "rest gone",
             "rest part gone > idle",
@@ -92,7 +92,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ("spoke, in passing", |links, _| links.spoke(at(9), IT, Wish::Passing), ["", "", "wait opened > ours", "", ""]),
     (
         "accepted, the other opens",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, false)),
+        |links, _| links.accept(at(9), IT, OTHER, facts(Wish::Observed, false)),
         [
             "rest opened welcome > theirs",
             "close rest opened welcome > theirs",
@@ -103,7 +103,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "accepted, this one opens",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Observed, true)),
+        |links, _| links.accept(at(9), IT, OTHER, facts(Wish::Observed, true)),
         [
             "rest opened welcome > theirs",
             "close rest opened welcome > theirs",
@@ -114,7 +114,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "accepted, not observed",
-        |links, _| links.accept(at(9), IT, OTHER, scene(Wish::Theirs, false)),
+        |links, _| links.accept(at(9), IT, OTHER, facts(Wish::Theirs, false)),
         [
             "wait opened welcome > theirs",
             "close wait opened welcome > theirs",
@@ -135,7 +135,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "closed, observed",
-        |links, link| event(links, link, |links, run| links.closed(at(9), run, Some(scene(Wish::Observed, true)))),
+        |links, link| event(links, link, |links, run| links.closed(at(9), run, Some(facts(Wish::Observed, true)))),
         [
             "",
             "wait unanswered > idle",
@@ -146,7 +146,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "closed, not wanted",
-        |links, link| event(links, link, |links, run| links.closed(at(9), run, Some(scene(Wish::Theirs, true)))),
+        |links, link| event(links, link, |links, run| links.closed(at(9), run, Some(facts(Wish::Theirs, true)))),
         ["", "wait unanswered > idle", "wait unanswered > idle", "broke rest gone > idle", "broke rest gone > idle"],
     ),
     (
@@ -194,7 +194,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "moved, wanted",
-        |links, _| links.moved(IT, Parting::TheyMoved, scene(Wish::Observed, true), false),
+        |links, _| links.moved(IT, Parting::TheyMoved, facts(Wish::Observed, true), false),
         [
             "rest moved wait",
             "rest part-moved moved wait > idle",
@@ -205,7 +205,7 @@ const TABLE: &[(&str, Input, [&str; 5])] = &[
     ),
     (
         "moved, not wanted",
-        |links, _| links.moved(IT, Parting::WeMoved, scene(Wish::Theirs, true), false),
+        |links, _| links.moved(IT, Parting::WeMoved, facts(Wish::Theirs, true), false),
         [
             "rest moved",
             "rest part-moved moved > idle",
@@ -253,7 +253,7 @@ fn a_number_of_a_link_that_ended_is_nobodys() {
 #[test]
 fn pauses_double_up_to_a_bound_and_a_link_in_use_forgives_them() {
     let (mut links, mut before) = (Links::default(), Duration::ZERO);
-    let observed = Some(scene(Wish::Observed, true));
+    let observed = Some(facts(Wish::Observed, true));
     for attempt in 0..12 {
         links.due(IT, observed);
         let actions = links.unreachable(IT);
@@ -277,7 +277,7 @@ fn who_opens_a_link_and_how_soon_is_told_by_the_addresses_and_by_who_is_new() {
     let mut links = Links::default();
     links.came_up(at(10));
     let plan = |now, is_ours, is_news, is_for_good| {
-        let actions = links.wanted(at(now), IT, Meeting { is_ours, is_news, is_for_good });
+        let actions = links.wanted(at(now), IT, NeighbourFacts { is_ours, is_news, is_for_good });
         range(pause(&actions).expect("planned"))
     };
     let (none, courtesy) = (Duration::ZERO, LINK_NEWCOMER_COURTESY);
@@ -292,7 +292,7 @@ fn who_opens_a_link_and_how_soon_is_told_by_the_addresses_and_by_who_is_new() {
 #[test]
 fn a_link_that_is_lost_again_within_a_moment_waits() {
     let (mut links, _) = links_in("ours");
-    let lose = |links: &mut Links, now| links.closed(now, IT, Some(scene(Wish::Observed, true)));
+    let lose = |links: &mut Links, now| links.closed(now, IT, Some(facts(Wish::Observed, true)));
     let stand = |links: &mut Links, now, opening: &[Action]| {
         links.connected(IT, opened(opening).expect("it is being opened"));
         links.spoke(now, IT, Wish::Observed);
@@ -314,9 +314,9 @@ fn beyond_the_bound_nothing_is_opened_or_accepted_but_what_takes_the_place_of_an
         assert_eq!(words(&links.ensure(run(number), address(IT))), "wait open");
     }
     assert_eq!(words(&links.ensure(IT, address(IT))), "full wait");
-    assert_eq!(words(&links.due(IT, Some(scene(Wish::Observed, true)))), "full wait");
-    assert_eq!(words(&links.accept(at(0), IT, ITS, scene(Wish::Observed, false))), "full part");
-    let accepted = links.accept(at(0), run(3), ITS, scene(Wish::Observed, true));
+    assert_eq!(words(&links.due(IT, Some(facts(Wish::Observed, true)))), "full wait");
+    assert_eq!(words(&links.accept(at(0), IT, ITS, facts(Wish::Observed, false))), "full part");
+    let accepted = links.accept(at(0), run(3), ITS, facts(Wish::Observed, true));
     assert_eq!(words(&accepted), "close rest opened welcome", "in place of its own");
     links.forget(run(0));
     assert_eq!(words(&links.ensure(IT, address(IT))), "wait open", "there is room again");
@@ -351,7 +351,7 @@ fn a_link_leads_to_the_address_that_it_was_opened_to_and_nowhere_else() {
 fn a_link_that_moved_is_opened_soon_and_at_once_if_something_waits() {
     let next = |is_ours, is_urgent| {
         let (mut links, _) = links_in("ours");
-        let actions = links.moved(IT, Parting::WeMoved, scene(Wish::Observed, is_ours), is_urgent);
+        let actions = links.moved(IT, Parting::WeMoved, facts(Wish::Observed, is_ours), is_urgent);
         range(pause(&actions).expect("planned"))
     };
     assert_eq!(next(true, false), (LINK_FIRST_PAUSE, LINK_FIRST_PAUSE * 2));
