@@ -35,6 +35,14 @@ pub enum Command {
         /// True to remove it even if it is not Down.
         force: bool,
     },
+    /// Ask a member for a sign of life now, and try to reach its process: a program had no answer from it. That is no evidence
+    /// against it, and is done at most once in a while, however often it is said.
+    Doubt {
+        /// The ticket for the reply.
+        ticket: Ticket,
+        /// The member.
+        id: NodeId,
+    },
     /// Replace all tags of this node.
     SetTags {
         /// The ticket for the reply.
@@ -185,6 +193,8 @@ pub enum Reply {
         /// True if those are enough (three, or all live peers).
         confirmed: bool,
     },
+    /// The reply to [`Command::Doubt`]: the member is asked.
+    Doubted,
     /// The reply to [`Command::SetTags`].
     TagsSet,
     /// The reply to [`Command::Drain`]: everybody is told.

@@ -216,3 +216,43 @@ fn packets_of_the_dead_that_come_late_delay_the_verdict_and_do_not_prevent_it() 
         assert!(down.since(at) <= SECOND * 2, "{:?}", down.since(at));
     }
 }
+
+#[test]
+fn a_process_that_a_program_doubts_is_found_dead_within_a_second_where_no_link_had_shown_it() {
+    for n in [4, 30] {
+        let quiet = |is_doubted: bool| {
+            let mut net = Net::cluster(Profile::Default, n);
+            let victim = n - 1;
+            // Links were refused or lost for long, and are tried once in a minute.
+            net.run(SECOND * 200);
+            net.lay_wires();
+            net.kill(victim);
+            let (at, doubted) = (net.now, id(&format!("n{victim}")));
+            if is_doubted {
+                net.command(0, Command::Doubt { ticket: 1, id: doubted.clone() });
+                assert_eq!(net.nodes[0].replies, [Reply::Doubted]);
+            }
+            net.run(SECOND * 2);
+            down_at(&net, 1, doubted.as_str()).map(|down| down.since(at))
+        };
+        assert_eq!(quiet(false), None, "{n}: nobody can know it yet");
+        let down = quiet(true);
+        assert!(down.is_some_and(|down| down <= SECOND), "{n}: {down:?}");
+    }
+}
+
+#[test]
+fn a_doubt_is_no_evidence_and_asks_a_member_a_few_times_a_second_at_most() {
+    let mut net = Net::linked(Profile::Default, 4);
+    let probes = net.nodes[0].core.counters().probes_sent;
+    for _ in 0..100 {
+        net.command(0, Command::Doubt { ticket: 1, id: id("n1") });
+        net.run(ms(10));
+    }
+    assert!(net.nodes[0].core.counters().probes_sent - probes <= 2, "in a second");
+    net.run(SECOND * 20);
+    assert_nobody_is_accused(&net);
+    net.command(0, Command::Doubt { ticket: 2, id: id("nobody") });
+    let refused = Reply::Refused(CommandError::NoSuchMember { id: id("nobody") });
+    assert_eq!(net.nodes[0].replies.last(), Some(&refused));
+}

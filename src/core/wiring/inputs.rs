@@ -187,6 +187,10 @@ impl Core {
                 }
             }
             Command::Remove { ticket, id, force } => self.remove(ticket, &id, force),
+            Command::Doubt { ticket, id } => {
+                let doubted = self.doubt(id);
+                self.cx.reply(ticket, doubted.map_or_else(Reply::Refused, |()| Reply::Doubted));
+            }
             Command::SetTags { ticket, tags } => {
                 let set = self.retag(tags.with_marks_of(&self.me().tags));
                 self.cx.reply(ticket, set.map_or_else(Reply::Refused, |()| Reply::TagsSet));

@@ -11,9 +11,9 @@ use crate::Core;
 use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep};
 use crate::detection::{DetectorFacts, DetectorStep, arrived_at};
-use crate::io::{Output, SelfDoubt};
+use crate::io::{CommandError, Output, SelfDoubt};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
-use crate::member::{DetectionMethod, LeaveReason, Run, Status};
+use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
 use crate::time::Time;
 use crate::timers::Timer;
@@ -274,6 +274,25 @@ impl Core {
             let steps = self.crashes.judge(self.cx.now, run, &facts);
             self.take_crash_steps(run, steps);
         }
+    }
+
+    /// Looks into a member from which a program had no answer. Where no link to it stands, one is opened: a port that refuses it
+    /// shows that the process is gone.
+    pub(crate) fn doubt(&mut self, id: NodeId) -> Result<(), CommandError> {
+        let subject = self.view.slot_of(id.as_str());
+        let Some(subject) = subject else { return Err(CommandError::NoSuchMember { id }) };
+        let Record { run, status, .. } = **self.view.record(subject);
+        if !status.is_live() {
+            return Err(CommandError::NotLive { id, status });
+        }
+        let is_due = is_due(self.cx.now, self.view.entry(subject).peer.rare().last_case, CRASH_HEARSAY_INTERVAL);
+        if subject != View::ME && is_due {
+            self.look_into_hearsay(subject);
+            if self.paths.links.open(run).is_none() {
+                self.ensure_link(subject);
+            }
+        }
+        Ok(())
     }
 
     /// Checks another observer's report: asks the subject for a sign of life, and tries to reach its process, unless a
