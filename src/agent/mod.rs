@@ -415,6 +415,17 @@ impl Agent {
         }
     }
 
+    /// Tells the detector that a member gave no answer: it is asked for a sign of life now, and where no connection to it stands,
+    /// its process is tried to be reached, which finds a dead one at once. That is no evidence against it: a healthy member is
+    /// suspected by nobody. Once a second at most, however often it is said.
+    pub async fn doubt(&self, id: &NodeId) -> Result<(), AgentError> {
+        match self.ask(|answer| Request::Doubt { id: id.clone(), answer }).await? {
+            Reply::Doubted => Ok(()),
+            Reply::Refused(error) => Err(error.into()),
+            _ => Err(AgentError::Stopped),
+        }
+    }
+
     /// Replaces all tags of this node. [`Tags::DRAINING`] is none of them: it stays as it is, see [`Agent::drain`].
     pub async fn set_tags(&self, tags: Tags) -> Result<(), AgentError> {
         match self.ask(|answer| Request::SetTags { tags, answer }).await? {

@@ -45,6 +45,8 @@ pub(super) enum Request {
     Join { addresses: Vec<SocketAddr>, answer: oneshot::Sender<Reply> },
     /// [`Command::Remove`].
     Remove { id: NodeId, force: bool, answer: oneshot::Sender<Reply> },
+    /// [`Command::Doubt`].
+    Doubt { id: NodeId, answer: oneshot::Sender<Reply> },
     /// [`Command::SetTags`].
     SetTags { tags: Tags, answer: oneshot::Sender<Reply> },
     /// [`Command::Drain`].

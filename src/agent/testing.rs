@@ -421,6 +421,7 @@ impl Stage {
                 (answer, Reply::Draining { may_lead: None })
             }
             Request::Remove { id, force, answer } => (answer, self.remove(id, force)),
+            Request::Doubt { answer, .. } => (answer, Reply::Doubted),
             Request::Resign { to, answer } => (answer, self.resign(to)),
             Request::ConfirmLeadership { answer } => {
                 let state = self.state();

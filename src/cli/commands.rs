@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Format, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TargetArgs, WaitArgs};
+use super::args::{DoubtArgs, Format, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TargetArgs, WaitArgs};
 use super::client::connect;
 use super::failure::{Exit, Failure};
 use super::human::{self, plain};
@@ -121,6 +121,15 @@ pub(super) fn drain(args: &TargetArgs, is_draining: bool, out: &mut impl Write) 
             };
             writeln!(out, "{} {verb}{warning}", plain(&drained.node))?;
         }
+    }
+    Ok(Exit::DONE)
+}
+
+pub(super) fn doubt(args: &DoubtArgs, out: &mut impl Write) -> Result<Exit, Failure> {
+    connect(&args.target.agent)?.doubt(args.node.as_str())?;
+    match args.target.format {
+        Format::Json => json_line(out, &json!({ "node": args.node, "status": "asked" }))?,
+        Format::Table => writeln!(out, "{} is asked; `headcount members` shows what comes of it", args.node)?,
     }
     Ok(Exit::DONE)
 }

@@ -107,6 +107,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Drain(args) => commands::drain(&args, true, out),
         Command::Undrain(args) => commands::drain(&args, false, out),
         Command::Remove(args) => commands::remove(&args, out),
+        Command::Doubt(args) => commands::doubt(&args, out),
         Command::Tags(args) => commands::tags(&args, out),
         Command::Leader(args) => leadership::leader(&args, out),
         #[cfg(unix)]

@@ -106,6 +106,11 @@ impl Client {
         self.post("/v1/leave").map(drop)
     }
 
+    /// Tells the agent that a member gave no answer: its detector asks that one now.
+    pub fn doubt(&self, id: &str) -> Result<(), ClientError> {
+        self.post(&format!("/v1/doubt/{}", percent(id))).map(drop)
+    }
+
     /// Takes a member out of the listing; with `force` even if it is not down.
     pub fn remove(&self, id: &str, force: bool) -> Result<Removed, ClientError> {
         let force = if force { "?force=true" } else { "" };

@@ -169,6 +169,11 @@ pub(super) async fn join(
     Err(refusal.results(results))
 }
 
+pub(super) async fn doubt(State(app): State<App>, Named(id): Named, _: NoQuery) -> Result<StatusCode, Refusal> {
+    app.agent.doubt(&id).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
 pub(super) async fn leave(State(app): State<App>, _: NoQuery) -> Result<StatusCode, Refusal> {
     if app.agent.me().status == Status::Leaving {
         // Asking twice is no mistake: the answer is the same.

@@ -97,6 +97,8 @@ fn each_way_to_fail_has_its_exit_code() {
 
     let mut b = node("b", &["--seed", &a.gossip]);
     run(&["wait", "--members", "2", "--http", &a.http]);
+    assert_eq!(run(&["doubt", "b", "--http", &a.http]).0, 0);
+    assert_eq!(run(&["doubt", "nobody", "--http", &a.http]).0, 1);
     assert_eq!(run(&["remove", "b", "--force", "--http", &a.http]).0, 0);
     assert_eq!(b.process.exit_code().0, 6);
 }

@@ -150,6 +150,8 @@ async fn every_call_answers_as_it_is_described() {
         (("POST", "/v1/request/{node}/{topic}", "/v1/request/b/q?timeout_ms=1"), "?", 504),
         (("POST", "/v1/request/{node}/{topic}", "/v1/request/b/q?timeout_ms=0"), "?", 400),
         (("POST", "/v1/reply/{id}", "/v1/reply/none"), "!", 404),
+        (("POST", "/v1/doubt/{node}", "/v1/doubt/b"), "", 202),
+        (("POST", "/v1/doubt/{node}", "/v1/doubt/z"), "", 404),
         (("POST", "/v1/undrain", ""), "", 200),
         (("GET", "/v1/info", ""), "", 200),
         (("GET", "/v1/verdict", ""), "", 200),

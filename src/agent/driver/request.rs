@@ -41,6 +41,9 @@ impl Driver {
             Request::Remove { id, force, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Remove { ticket, id, force });
             }
+            Request::Doubt { id, answer } => {
+                self.ask_with_ticket(answer, |ticket| Command::Doubt { ticket, id });
+            }
             Request::Drain { is_draining, answer } => {
                 self.ask_with_ticket(answer, |ticket| Command::Drain { ticket, is_draining });
             }

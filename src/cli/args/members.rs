@@ -69,6 +69,14 @@ pub(crate) struct JoinArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DoubtArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The member
+    pub(crate) node: NodeId,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,

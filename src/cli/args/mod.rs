@@ -37,7 +37,7 @@ pub(super) use leadership::{
     DatabaseKind, LeadArgs, LeaderArgs, LeaderCommand, LeaseCommand, RecoverArgs, ReplaceArgs, ResignArgs, SchemaArgs,
     VoterArgs, VotersCommand,
 };
-pub(super) use members::{JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TopArgs, WaitArgs, WatchArgs};
+pub(super) use members::{DoubtArgs, JoinArgs, MembersArgs, RemoveArgs, TagsArgs, TopArgs, WaitArgs, WatchArgs};
 pub(super) use messages::{ListenArgs, ReplyArgs, RequestArgs, SayArgs, SendArgs};
 pub(super) use node::{AgentArgs, ConfigCommand, DevArgs, NodeArgs, ShowArgs};
 pub(super) use shell::{CompletionsArgs, DoctorArgs, HealthArgs, ManArgs, VersionArgs};
@@ -115,6 +115,12 @@ Exit codes: 0 left gracefully, 1 internal error, 2 usage or configuration, 3 can
     /// Also done when no other member has confirmed it yet ("confirmed": false); it spreads further by itself.
     #[command(after_help = CLIENT_EXITS)]
     Remove(RemoveArgs),
+    /// Have a member asked for a sign of life now, since a program there gave no answer
+    ///
+    /// That is no evidence against it. Where no connection to it stands its port is tried, which shows at once if its process
+    /// is gone.
+    #[command(after_help = CLIENT_EXITS)]
+    Doubt(DoubtArgs),
     /// Show or change the tags of an agent's node
     #[command(after_help = CLIENT_EXITS)]
     Tags(TagsArgs),

@@ -46,6 +46,7 @@ fn every_documented_command_line_is_understood() {
         "headcount join 10.0.0.1:7117 seeds.example.internal:7117",
         "headcount leave",
         "headcount remove b --force",
+        "headcount doubt b --format json",
         "headcount tags zone=eu-1 role= --unset old --unset older",
         "headcount leader --format json",
         "headcount watch --lease billing,default --kind leader_elected",

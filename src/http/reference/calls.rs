@@ -112,6 +112,14 @@ pub(crate) static CALLS: &[Call] = &[
         ..call("POST", "/v1/join", "contact other nodes", || post(calls::join))
     },
     Call {
+        more: "For whoever had no answer from a program at that node: the detector asks it now, and where no connection to it \
+            stands, tries its port, which shows at once if its process is gone. No evidence against it. Once a second at most.",
+        answers: &[accepted(Content::Nothing, "it is asked")],
+        refusals: &[404, 409, 503],
+        lasts: Some(Kind::Command),
+        ..call("POST", "/v1/doubt/{node}", "a member gives no answer: have it asked now", || post(calls::doubt))
+    },
+    Call {
         more: "The agent says goodbye, and its process ends. Asking twice is no mistake.",
         answers: &[accepted(Content::Nothing, "it will")],
         ..call("POST", "/v1/leave", "leave and stop", || post(calls::leave))
