@@ -54,11 +54,6 @@ impl Core {
             self.hear_of_myself(&record, note);
             return None;
         }
-        if note.is_some_and(|note| note.method == DetectionMethod::Restarted) {
-            // Each node finds that out itself, from the record of the new run.
-            self.cx.counters.drop(DropReason::Implausible);
-            return None;
-        }
         let is_old = note.is_some_and(|note| note.age() >= self.cx.settings.reap_after);
         if is_old || self.view.tombstones.covers(&record) {
             self.cx.counters.drop(DropReason::Outdated);
