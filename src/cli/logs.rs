@@ -15,10 +15,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
+use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
 use super::failure::Failure;
 use super::paint::is_coloured;
@@ -39,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(super) struct Logs {
     lines: LossyQueue<Vec<u8>>,
-    level: reload::Handle<EnvFilter, Registry>,
+    level: reload::Handle<Targets, Registry>,
 }
 
 impl Logs {
@@ -82,9 +83,8 @@ pub(super) fn start(config: &LogConfig) -> Result<Logs, Failure> {
     Ok(Logs { lines, level })
 }
 
-fn filter(directives: &str) -> Result<EnvFilter, Failure> {
-    EnvFilter::try_new(directives)
-        .map_err(|error| Failure::usage(format!("log level \"{directives}\": {error}")).hint("try info"))
+fn filter(directives: &str) -> Result<Targets, Failure> {
+    directives.parse().map_err(|error| Failure::usage(format!("log level \"{directives}\": {error}")).hint("try info"))
 }
 
 /// Writes an error message to standard error at the end of a process, and gives up after a moment if there is no

@@ -60,7 +60,7 @@ pub struct MetricsConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogConfig {
-    /// Directives of `tracing_subscriber`'s `EnvFilter`, checked: a level, or `target=level` with commas between.
+    /// Directives of `tracing_subscriber`'s `Targets`, checked: a level, or `target=level` with commas between.
     pub level: String,
     /// The format of a log line.
     pub format: LogFormat,
