@@ -32,8 +32,13 @@ use crate::wire::{Confirmation, Header, Message, Messages, Nonce, PacketError, R
 impl Core {
     /// Takes a datagram, or what comes over a bootstrap link as if it were one.
     pub(crate) fn receive(&mut self, from: SocketAddr, way: Way, bytes: &[u8]) {
-        // The answer to a datagram is no larger than that, both of them sealed.
-        let slack = if matches!(way, Way::Link(_)) { 0 } else { self.packets.seal.slack };
+        let mut slack = 0;
+        if !matches!(way, Way::Link(_)) {
+            self.cx.counters.packets_received += 1;
+            self.cx.counters.bytes_received += bytes.len() as u64;
+            // The answer to a datagram is no larger than that, both of them sealed.
+            slack = self.packets.seal.slack;
+        }
         let taken = read(bytes).and_then(|(header, messages)| {
             let kind = sender_kind(&self.view, &self.paths, header.run, way);
             let sender = Sender { from, run: header.run, kind, way, bytes: bytes.len().saturating_sub(slack) };
