@@ -41,7 +41,7 @@
 
 #![doc = include_str!("faults.md")]
 
-/// Lends what sending takes of a core, and leaves its machines to be called with it.
+/// Borrows what sending needs, so that the machines stay free to be called with it.
 macro_rules! outbox {
     ($core:ident) => {
         crate::packet::Outbox {

@@ -203,7 +203,7 @@ impl Task {
 
     fn look_at_status(&mut self) {
         let status = *self.status.borrow_and_update();
-        if matches!(status, Status::Up | Status::Suspect) {
+        if status.is_here() {
             // Words that came while this node joined are heard first.
             while let Ok(heard) = self.parts.receivers.words.try_recv() {
                 self.hear(&heard);

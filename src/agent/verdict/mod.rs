@@ -229,9 +229,7 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
         matches!(member.status, Status::Down | Status::Suspect) && facts.unreachable.binary_search(&member.id).is_ok()
     });
     if !cut.is_empty() {
-        let here = facts.named(|member| {
-            matches!(member.status, Status::Up | Status::Suspect) && cut.binary_search(&member.id).is_err()
-        });
+        let here = facts.named(|member| member.status.is_here() && cut.binary_search(&member.id).is_err());
         let state = if here.len() > cut.len() { Degraded } else { Broken };
         let text =
             format!("this looks like a cut in the network: on this side {}, beyond it {}", names(&here), names(&cut));

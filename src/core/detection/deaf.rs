@@ -83,7 +83,7 @@ impl LocalHealth {
     pub(crate) fn is_withheld(&self, now: Time, entry: &Entry, settings: &Settings) -> bool {
         let to_refute = entry.record.timing.suspect_timeout().min(settings.suspect_timeout);
         entry.peer.rare().is_judged_unheard
-            && matches!(entry.status, Status::Suspect | Status::Down)
+            && entry.status.is_accused()
             && (self.is_deaf(now, settings) || now < self.heard_again() + to_refute)
     }
 
@@ -110,8 +110,7 @@ impl DetectorFacts<'_> {
     /// Returns true if this node reaches a verdict while it is deaf, or withholds the one before. A member that refused a connection
     /// was heard.
     pub(crate) fn is_judged_unheard(&self, slot: Slot, status: Status, method: Option<DetectionMethod>) -> bool {
-        let is_silence =
-            matches!(status, Status::Suspect | Status::Down) && method != Some(DetectionMethod::ConnectionLost);
+        let is_silence = status.is_accused() && method != Some(DetectionMethod::ConnectionLost);
         is_silence && (self.health.is_deaf(self.now, self.settings) || self.is_withheld(slot))
     }
 }
@@ -126,8 +125,7 @@ impl Detector {
         if !is_anybody || !out.health.is_telling(out.cx.now, &out.cx.settings) {
             return;
         }
-        let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down);
-        let accused = out.view.iter().filter(|(_, entry)| is_accused(entry.status));
+        let accused = out.view.iter().filter(|(_, entry)| entry.status.is_accused());
         let accused: Vec<Slot> =
             accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
         if out.cx.now.since(out.health.heard_again()) >= TOLD_INTERVAL {

@@ -5,7 +5,6 @@
 //! Must not know: what the packet says, or the way that it took.
 
 use super::Detector;
-use crate::member::Status;
 use crate::packet::Outbox;
 use crate::time::Time;
 use crate::view::Slot;
@@ -19,7 +18,7 @@ impl Detector {
         if let Some(age) = age.filter(|age| !age.is_zero() && out.observers.observes(slot)) {
             out.cx.counters.heartbeat_ages.observe(age);
         }
-        if matches!(out.view.record(slot).status, Status::Up | Status::Suspect | Status::Leaving) {
+        if out.view.record(slot).status.is_member() {
             let (now, timing) = (out.cx.now, out.view.record(slot).timing);
             let silent_since = out.detector_facts().silent_since(out.view.entry(slot));
             if now.since(silent_since) >= timing.suspect_timeout() {

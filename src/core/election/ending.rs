@@ -2,7 +2,7 @@
 //!
 //! A leader stops leading as soon as it hears of that leader. Once its node holds a view that the other electorate has
 //! agreed on, as every voter's node does then, the voter ends: it votes no more and is as blank as any node without a
-//! vote, and sure of the other electorate. What it voted in is kept aside on its disk, and told is the end once it is there.
+//! vote, and sure of the other electorate. What it voted in is kept aside on its disk, and the end is told once that is there.
 //! A voter that the other electorate names gets that one's view from its leader, like any blank voter.
 //!
 //! The electorate that stands is led above every term of the one that ended: fencing tokens of the latter may have been

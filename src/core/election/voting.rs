@@ -88,7 +88,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns true if this voter may vote for a candidate that has accepted this view, in a term later than any
-    /// before; says so aloud if the term is out of reach.
+    /// before; raises an alarm if the term is out of reach.
     fn judge_candidate(
         &mut self,
         context: &Context<'_>,

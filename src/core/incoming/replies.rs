@@ -99,7 +99,7 @@ pub(crate) fn answer_proven(
 fn push_status_by_bootstrap(out: &Outbox<'_>, packet: &mut PacketBuilder, sender: Sender, answer: &Answer) {
     let SenderKind::ClaimsMember(slot) = answer.kind else { return };
     let record = out.view.record(slot);
-    if matches!(sender.way, Way::Link(_)) && matches!(record.status, Status::Suspect | Status::Down) {
+    if matches!(sender.way, Way::Link(_)) && record.status.is_accused() {
         packet.push(&Message::HeldStatus {
             run: record.run,
             incarnation: record.incarnation,

@@ -293,7 +293,7 @@ pub(crate) fn push_unreachable(
     let (SenderKind::Member(slot) | SenderKind::ClaimsMember(slot)) = kind else { return };
     let record = out.view.record(slot);
     let (id, advertised, heard_from) = (record.id.clone(), record.address, sender.from);
-    let is_silent = matches!(record.status, Status::Suspect | Status::Down) && heard_from != advertised;
+    let is_silent = record.status.is_accused() && heard_from != advertised;
     if matches!(sender.way, Way::Link(_)) || !is_silent || says.is_some_and(|says| says != advertised) {
         return;
     }

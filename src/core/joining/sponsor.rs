@@ -136,7 +136,7 @@ impl Sponsor {
             return;
         }
         let namesake = self.joiners.of_name(&record.id).cloned();
-        let is_held = |held: &Arc<Record>| matches!(held.status, Status::Up | Status::Suspect | Status::Leaving);
+        let is_held = |held: &Arc<Record>| held.status.is_member();
         let owner = held.clone().filter(is_held).or(namesake).filter(|owner| owner.run != record.run);
         if let Some(owner) = owner
             && vacated_by != Some(owner.run)

@@ -243,5 +243,5 @@ fn members_of(view: &View) -> Vec<NodeId> {
 
 /// Returns true if a member of this status belongs in an agreed view.
 pub(super) fn belongs_in_view(status: Status) -> bool {
-    matches!(status, Status::Up | Status::Suspect | Status::Leaving)
+    status.is_member()
 }

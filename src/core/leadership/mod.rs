@@ -52,7 +52,7 @@ use crate::election::{
 };
 use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
-use crate::member::{NodeId, Status};
+use crate::member::NodeId;
 use crate::recent::Recent;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -331,8 +331,7 @@ impl Lead {
     pub(crate) fn voters_there(&self, view: &View) -> Option<(usize, usize)> {
         let record = |id: &NodeId| view.slot_of(id.as_str()).map(|slot| view.record(slot));
         let voters = self.electorate()?.voters.iter().filter_map(|voter| record(&voter.id));
-        let is_there = |status| matches!(status, Status::Up | Status::Suspect);
-        let there = voters.filter(|record| is_there(record.status) && !record.has_lost_vote());
+        let there = voters.filter(|record| record.status.is_here() && !record.has_lost_vote());
         Some((there.clone().count(), there.filter(|record| !record.is_draining()).count()))
     }
 

@@ -94,7 +94,7 @@ impl Change {
 }
 
 fn is_listed_live(status: Status) -> bool {
-    matches!(status, Status::Up | Status::Suspect | Status::Leaving)
+    status.is_member()
 }
 
 /// Returns the kind of one step, both ends of which are the same run or follow each other directly.

@@ -51,6 +51,21 @@ impl Status {
         matches!(self, Status::Joining | Status::Up | Status::Suspect | Status::Leaving)
     }
 
+    /// Returns true if the node is Up or Suspect: it is a member, and has not said that it leaves.
+    pub const fn is_here(self) -> bool {
+        matches!(self, Status::Up | Status::Suspect)
+    }
+
+    /// Returns true if the node is a member until it is gone: Up, Suspect or Leaving.
+    pub const fn is_member(self) -> bool {
+        matches!(self, Status::Up | Status::Suspect | Status::Leaving)
+    }
+
+    /// Returns true if others accuse the node, or have: it is Suspect or Down, and may refute.
+    pub const fn is_accused(self) -> bool {
+        matches!(self, Status::Suspect | Status::Down)
+    }
+
     /// Returns the status's name in the JSON contract.
     pub const fn name(self) -> &'static str {
         match self {

@@ -36,7 +36,7 @@ pub(crate) fn take_contradiction(
     is_spoken_of_from_afar: bool,
 ) -> bool {
     let is_about_silence = matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
-    let is_accusation = matches!(record.status, Status::Suspect | Status::Down);
+    let is_accusation = record.status.is_accused();
     let (now, tolerance) = (out.cx.now, out.cx.settings.probe_timeout);
     let held = out.view.record(slot);
     let (timing, is_held_up) = (held.timing, held.status == Status::Up);
@@ -98,7 +98,7 @@ pub(crate) fn note_false_death_report(now: Time, view: &mut View, slot: Slot) {
 /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
 pub(crate) fn skipped_suspicion(now: Time, held: &Entry, record: &Record, note: Note) -> bool {
     let is_about_silence = matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
-    let is_death_report = record.status == Status::Down && matches!(held.record.status, Status::Up | Status::Suspect);
+    let is_death_report = record.status == Status::Down && held.record.status.is_here();
     let is_heard_out = held.record.incarnation == record.incarnation
         && held.refutation_deadline().is_some_and(|deadline| deadline <= now);
     is_about_silence && is_death_report && !is_heard_out
@@ -106,12 +106,12 @@ pub(crate) fn skipped_suspicion(now: Time, held: &Entry, record: &Record, note: 
 
 /// Notes the time since which a member is held as accused, or gone, at its incarnation.
 pub(crate) fn date_accusation(now: Time, view: &mut View, slot: Slot, held: Option<&Record>) {
-    let is_accused = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
+    let is_dated = |status: Status| matches!(status, Status::Suspect | Status::Down | Status::Left(_));
     let record = view.record(slot);
     let is_same =
-        |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_accused(held.status);
+        |held: &Record| (held.run, held.incarnation) == (record.run, record.incarnation) && is_dated(held.status);
     if !held.is_some_and(is_same) {
-        let since = is_accused(record.status).then_some(now);
+        let since = is_dated(record.status).then_some(now);
         view.peer_mut(slot).accused(since);
     }
 }
@@ -143,10 +143,10 @@ pub(crate) fn count_change(
     is_same_run: bool,
 ) {
     let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
-    if is_silence && before == Status::Up && matches!(after, Status::Suspect | Status::Down) {
+    if is_silence && before == Status::Up && after.is_accused() {
         cx.counters.suspicions_believed += 1;
     }
-    if let (true, Status::Down, Some(method)) = (matches!(before, Status::Up | Status::Suspect), after, method)
+    if let (true, Status::Down, Some(method)) = (before.is_here(), after, method)
         && is_same_run
     {
         cx.counters.detected(method, cx.now.since(peer.last_sign()));

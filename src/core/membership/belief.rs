@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::context::Phase;
 use crate::limits::TOLD_INTERVAL;
-use crate::member::{Record, Status};
+use crate::member::Record;
 use crate::packet::{Outbox, Turn};
 use crate::view::{Slot, is_due};
 use crate::wire::Note;
@@ -26,9 +26,8 @@ pub(crate) fn take_doubt(
     note: Option<Note>,
     from: Option<Slot>,
 ) -> bool {
-    let is_live = |status| matches!(status, Status::Up | Status::Suspect | Status::Leaving);
     let held = out.view.record(slot);
-    let is_death_of_another = held.run != record.run && is_live(held.status) && !is_live(record.status);
+    let is_death_of_another = held.run != record.run && held.status.is_member() && !record.status.is_member();
     let is_told_by_others = from.is_some_and(|from| from != slot && out.view.record(from).run != record.run);
     is_death_of_another
         && is_told_by_others
@@ -38,7 +37,7 @@ pub(crate) fn take_doubt(
 
 /// Asks a run for its own record, if it is reported live.
 pub(crate) fn ask_if_live(out: &mut Outbox<'_>, record: &Record) {
-    let is_said_to_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
+    let is_said_to_live = record.status.is_member();
     if is_said_to_live && out.packets.turns.take(out.cx.now, Turn::Elsewhere, record.address) {
         out.ask_who(record.address);
     }

@@ -87,7 +87,7 @@ pub(crate) struct Outbox<'a> {
 
 /// Packets.
 impl Outbox<'_> {
-    /// Returns what is judged by.
+    /// Returns the facts that members are judged by.
     pub(crate) fn detector_facts(&self) -> DetectorFacts<'_> {
         let Context { now, settings, .. } = &self.cx;
         DetectorFacts { now: *now, view: self.view, observers: self.observers, health: self.health, settings }
@@ -233,7 +233,7 @@ impl Outbox<'_> {
         (Duration::from_secs(1).saturating_sub(owed).as_nanos() / ANSWER_PRICE.as_nanos()) as usize
     }
 
-    /// Counts so many of them.
+    /// Counts answers to a member.
     pub(crate) fn count_answers(&mut self, slot: Slot, packets: usize) {
         if packets > 0 {
             let now = self.cx.now;
@@ -247,7 +247,7 @@ impl Outbox<'_> {
         self.send_as(Carrier::Other, slot, packet);
     }
 
-    /// Does the same with a packet of this purpose. To an observer it is a heartbeat.
+    /// Sends a packet as [`Outbox::send_to`] does, and counts it as one of this purpose. To an observer it is a heartbeat.
     pub(crate) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
@@ -267,7 +267,7 @@ impl Outbox<'_> {
         let record = self.view.record(slot);
         let (to, run) = (record.address, record.run);
         let is_proven = self.view.entry(slot).peer.is_proven();
-        let is_silent = matches!(record.status, Status::Suspect | Status::Down);
+        let is_silent = record.status.is_accused();
         self.transmit_bytes(to, Receiver::Run(run), bytes);
         if is_silent && is_proven {
             self.ask_whoever_is_there(to);

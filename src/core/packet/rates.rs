@@ -1,6 +1,6 @@
 //! Turns: rate limits of packets that strangers provoke, bounded in memory by construction.
 //!
-//! Each address gets one turn in [`QUESTION_INTERVAL`], and all of them so many. An address that this node itself
+//! Each address gets one turn in [`QUESTION_INTERVAL`], and all together a fixed number. An address that this node itself
 //! contacted takes none of those. So many strangers at once (another cluster that has this node among its seeds) keep
 //! neither islands that look for each other nor a `join` command waiting.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A packet is the member's whose run it bears, wherever it comes from: a member may be behind a translator of addresses,
 //! have several interfaces, or be at another address by now. What is sent to a member goes to the address in its record
-//! all the same, which it alone writes (see `membership::moving`). By two ways nobody is a member:
+//! all the same, which it alone writes (see `membership::moving`). What comes in two ways is no member's:
 //!
 //! - a sealed datagram that is bound to no run: it may have been recorded, and be played here;
 //! - a connection that leads to another address than the record's, until the member has proven that one (see

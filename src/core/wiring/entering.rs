@@ -286,7 +286,7 @@ impl Core {
         (is_here, is_at_address): (bool, bool),
     ) -> Introduction {
         let held = self.view.record(slot);
-        let is_silent = matches!(held.status, Status::Suspect | Status::Down);
+        let is_silent = held.status.is_accused();
         if is_silent && record.address == held.address && sender.from != record.address && !is_at_address {
             match sender.way {
                 Way::Link(_) => self.out().bootstrap_to_member(record.address),

@@ -64,7 +64,7 @@ impl Core {
                     }
                 }
             }
-            // It was taken note of above.
+            // Handled above.
             Input::Worked(_) => {}
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => {
@@ -316,7 +316,7 @@ impl Core {
     /// or Down one was found out.
     pub fn records(&self) -> impl Iterator<Item = (&Arc<Record>, Option<DetectionMethod>)> {
         self.view.iter().map(|(_, entry)| {
-            let is_shown = matches!(entry.record.status, Status::Suspect | Status::Down);
+            let is_shown = entry.record.status.is_accused();
             (&entry.record, entry.peer.method.filter(|_| is_shown))
         })
     }

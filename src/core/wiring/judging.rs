@@ -174,8 +174,7 @@ impl Core {
     pub(crate) fn crash_subject(&self, run: Run) -> Option<(Slot, u64)> {
         let slot = self.view.slot_of_run(run)?;
         let entry = self.view.entry(slot);
-        let is_live = matches!(entry.record.status, Status::Up | Status::Suspect);
-        (is_live && self.cx.phase.is_up()).then(|| (slot, entry.peer.highest_sequence()))
+        (entry.record.status.is_here() && self.cx.phase.is_up()).then(|| (slot, entry.peer.highest_sequence()))
     }
 
     /// Opens a case of a member that has no link, and opens one: there will be an answer either way.

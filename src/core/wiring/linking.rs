@@ -24,7 +24,7 @@ use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
 use crate::io::{LinkEvent, LinkId, Output};
 use crate::limits::{CRASH_REVIEWS, MAX_MESSAGES_IN_QUESTION};
-use crate::member::{Run, Status};
+use crate::member::Run;
 use crate::packet::{Sender, SenderKind, Way, sender_kind};
 use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
@@ -210,7 +210,7 @@ impl Core {
     }
 }
 
-/// The factss and wishes that the machine is given.
+/// The facts and wishes that the machine is given.
 impl Core {
     pub(crate) fn link_facts(&self, slot: Slot) -> LinkFacts {
         let address = self.view.record(slot).address;
@@ -220,8 +220,7 @@ impl Core {
     /// Returns who wants a link between this node and a member.
     pub(crate) fn link_wish(&self, slot: Slot) -> Wish {
         let record = self.view.record(slot);
-        let is_live = matches!(record.status, Status::Up | Status::Suspect);
-        if !self.cx.phase.is_up() || slot == View::ME || !is_live {
+        if !self.cx.phase.is_up() || slot == View::ME || !record.status.is_here() {
             Wish::Nobody
         } else if self.observers.observes(slot) {
             Wish::Observed

@@ -322,7 +322,7 @@ impl Core {
         // Programs are told.
         match (&before, &after) {
             (_, Some(after)) => {
-                let shown = method.filter(|_| matches!(after.status, Status::Suspect | Status::Down));
+                let shown = method.filter(|_| after.status.is_accused());
                 self.cx.report(before.as_ref().or(listed.as_ref()), after, shown);
             }
             (Some(held), None) => self.cx.report_forgotten(held),

@@ -105,7 +105,7 @@ impl Core {
             Phase::Joining | Phase::Up if self.me.incarnation.covers(incarnation) => return false,
             Phase::Joining | Phase::Up => {
                 // Silence that others observed is evidence, not the report of one that hears this node well.
-                let is_accusation = matches!(status, Status::Suspect | Status::Down);
+                let is_accusation = status.is_accused();
                 let is_unheard = age >= self.cx.settings.suspect_timeout;
                 if is_accusation && is_unheard {
                     self.health.doubt(&mut self.cx, SelfDoubt::Refuted);
@@ -143,9 +143,8 @@ impl Core {
         if !record.supersedes(mine) {
             return;
         }
-        let is_live = matches!(record.status, Status::Up | Status::Suspect | Status::Leaving);
         let is_elsewhere = record.address != mine.address;
-        if is_live && is_elsewhere && !self.cx.phase.is_joining() {
+        if record.status.is_member() && is_elsewhere && !self.cx.phase.is_joining() {
             // The name may have lived on both sides of a cut.
             let is_raising = self.me.incarnation.covers(record.incarnation);
             let step = self.me.rivals.heard_of(&mut self.cx, self.view.me(), record, is_raising);

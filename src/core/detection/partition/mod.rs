@@ -58,7 +58,7 @@ impl Partition {
     ) -> Option<DetectionMethod> {
         let held = view.record(slot);
         let (run, before) = (held.run, held.status);
-        let is_accused = run == record.run && matches!(record.status, Status::Suspect | Status::Down);
+        let is_accused = run == record.run && record.status.is_accused();
         let is_silent =
             is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
         if !is_silent {

@@ -40,7 +40,7 @@ impl<R: Rules> Election<R> {
     pub(super) fn claim(&mut self, context: &Context<'_>, sequence: u64, sent: Time) {
         let (timing, until) = (self.timing, sent + self.timing.claim());
         if until <= context.now {
-            // Acknowledged, but so late that it entitles to nothing.
+            // Acknowledged so late that it is over already.
             return;
         }
         self.set_quorum(true);
