@@ -164,7 +164,6 @@ async fn whom_gossip_reaches_is_not_called_and_only_the_origin_calls() {
     for node in [&b, &island, &friend] {
         assert_eq!(node.counted(), (0, 0, 0));
     }
-    assert_eq!(island.agent.info().counters.messages.copies_sent, 0, "nor is a call sent on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
