@@ -43,15 +43,20 @@ impl<R: Rules> Election<R> {
         if self.ballot.accepted.is_none() || !self.yields_to(other) {
             return false;
         }
+        self.interrupt(context);
+        self.keep_electorate_aside(other);
+        self.forget_electorate();
+        self.role = Role::Outside;
+        true
+    }
+
+    /// Ends what this node leads or was told to do: its electorate is not its own any more.
+    fn interrupt(&mut self, context: &Context<'_>) {
         self.step_down(context, LossReason::Superseded);
         let commands = [self.recovery.take().map(|recovery| recovery.ticket()), self.pending_recovery.take()];
         for ticket in commands.into_iter().flatten() {
             self.refuse(Some(ticket), ChangeError::Interrupted);
         }
-        self.keep_electorate_aside(other);
-        self.forget_electorate();
-        self.role = Role::Outside;
-        true
     }
 
     /// Forgets what this process knows of its electorate, which is not its own any more.
@@ -99,7 +104,7 @@ impl<R: Rules> Election<R> {
 
     /// Takes an agreed view that leaves this voter out: it ends as one does that was voted out.
     pub fn leave_electorate(&mut self, context: &Context<'_>, view: &NumberedView) {
-        self.step_down(context, LossReason::Superseded);
+        self.interrupt(context);
         self.forget_electorate();
         (self.ballot.accepted, self.agreed) = (Some(view.clone()), Some(view.clone()));
         self.persist();

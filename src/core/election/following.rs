@@ -149,7 +149,13 @@ impl<R: Rules> Election<R> {
     /// Takes the contents of a view that a leader proposed, or that shows that a leader or candidate is ahead of this
     /// node.
     pub(super) fn take_contents(&mut self, context: &Context<'_>, view: &NumberedView) {
-        if !view.is_well_formed() {
+        // What a voter whose disk was put back proposes may be behind what was agreed without it.
+        let is_over = |agreed: &NumberedView| {
+            agreed.electorate.lineage == view.electorate.lineage
+                && (agreed.number > view.number
+                    || agreed.number == view.number && agreed.reference().digest != view.reference().digest)
+        };
+        if !view.is_well_formed() || self.agreed.as_ref().is_some_and(is_over) {
             self.ignored += 1;
             return;
         }

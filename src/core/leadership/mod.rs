@@ -140,8 +140,7 @@ impl Lead {
         let QuorumInit { timing, policy, voters, ballot, floor, wall_clock } = quorum;
         let renewal_interval = timing.renewal_interval;
         let context = Context { now, random: random.random(), is_up: false, members: &Vec::new };
-        let ended = ballot.ended.as_ref().filter(|_| ballot.accepted.is_none());
-        let ended = ended.map(|ended| other::Ended::new(ended.electorate.descent(), ended.term));
+        let ended = other::Ended::of(&ballot);
         let init = ElectionInit { me, timing, view_interval, voters, ballot, wall_clock };
         let mut election = Election::new(init, &context);
         election.set_policy(policy);

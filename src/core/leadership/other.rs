@@ -28,7 +28,7 @@ use rand::RngExt;
 
 use super::Lead;
 use super::steps::{LeadContext, LeadStep};
-use crate::election::{Alarm, Descent, Election, Lineage, LossReason, NumberedView, Term};
+use crate::election::{Alarm, Ballot, Descent, Election, Lineage, LossReason, NumberedView, Term};
 use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
@@ -91,6 +91,16 @@ pub(super) struct Ended {
 impl Ended {
     pub(super) fn new(descent: Descent, term: Term) -> Self {
         Self { descent, term, untold: None }
+    }
+
+    /// Returns what a ballot knows of: an electorate that ended, or terms that others led in this one without its voters of
+    /// now (see [`Lead::end_if_left_out`]).
+    pub(super) fn of(ballot: &Ballot) -> Option<Self> {
+        let Some(view) = &ballot.accepted else {
+            return ballot.ended.as_ref().map(|ended| Self::new(ended.electorate.descent(), ended.term));
+        };
+        let is_ahead = !view.electorate.contains(ballot.identity) && ballot.term > view.term;
+        is_ahead.then(|| Self::new(view.electorate.descent(), ballot.term))
     }
 
     /// Returns true if a leader of this term leads above it.
@@ -244,15 +254,15 @@ impl Lead {
         self.publish(cx.view, LossReason::Superseded);
     }
 
-    /// Ends this node's vote, if an agreed view of its own electorate leaves it out without its knowing. If it led, that was by
-    /// other voters whose disks were put back: those who lead are told of the term.
+    /// Ends this node's vote, if an agreed view of its own electorate leaves it out without its knowing. If it led, or heard of
+    /// a later term than that view's, others whose disks were put back have voted there: those who lead are told of the term.
     pub(super) fn end_if_left_out(&mut self, cx: &mut LeadContext<'_>, view: &NumberedView) {
         if !self.election.is_left_out_by(view) {
             return;
         }
-        let has_led = self.is_leading();
+        let is_ahead = self.is_leading() || self.term > view.term;
         self.with_election(cx, |election, context| election.leave_electorate(context, view));
-        if has_led {
+        if is_ahead {
             self.term = self.term.max(self.election.term());
             self.ended = Some(Ended::new(view.electorate.descent(), self.term));
             self.publish(cx.view, LossReason::Superseded);

@@ -609,3 +609,50 @@ fn what_nobody_leads_is_not_followed_whether_of_another_origin_or_begun_by_an_op
     }
     assert_eq!((world.leader(), world.lineage()), (Some((id(ONE), 7)), Some(own.electorate.lineage)));
 }
+
+/// Returns a view of one electorate that has this number, of which n1 votes, and this node if it `is_voter`.
+fn numbered(term: u64, number: u64, is_voter: bool) -> NumberedView {
+    let mut electorate = electorate();
+    let me = is_voter.then(|| Voter { id: id(View::ME), identity: Identity(7) });
+    electorate.voters = me.into_iter().chain([Voter { id: id(ONE), identity: Identity(1) }]).collect();
+    NumberedView::new(Term(term), number, vec![named(1)].into(), Arc::new(electorate), None)
+}
+
+/// Returns a node with this ballot.
+fn with_ballot(term: u64, accepted: NumberedView) -> World {
+    let mut world = World::new();
+    let ballot = Ballot { term: Term(term), accepted: Some(accepted), ..Ballot::blank(Identity(7)) };
+    let quorum = QuorumInit {
+        timing: LeaseTiming { lease_duration: LEASE, renewal_interval: LEASE / 6 },
+        policy: LeaderPolicy::default(),
+        voters: Vec::new(),
+        ballot,
+        floor: Term(0),
+        wall_clock: EARLIEST_FOUNDING,
+    };
+    world.lead = Lead::new(quorum, named(0), ms(200), Time::ORIGIN, ChaCha8Rng::seed_from_u64(1));
+    world.call(Lead::note_phase);
+    world
+}
+
+#[test]
+fn a_voter_that_a_later_agreed_view_leaves_out_takes_no_earlier_one_and_tells_of_its_term_also_after_a_restart() {
+    let agreed = numbered(7, 11, false);
+    let mut world = with_ballot(9, numbered(9, 8, true));
+    assert!(world.lead.election().is_voter());
+    world.call(|lead, cx| lead.learn_agreed(cx, agreed.clone(), None));
+    assert!(!world.lead.election().is_voter());
+    let late = numbered(9, 9, true);
+    world.call(|lead, cx| lead.with_election(cx, |election, context| election.contents(context, &late)));
+    assert!(!world.lead.election().is_voter(), "others that were put back propose that");
+    let is_word = |message: &Message| matches!(message, Message::LeaderClaim(told) if told.term == Term(9) && told.leader.is_none());
+    let ballot = world.lead.ballot().clone();
+    for mut world in [world, with_ballot(ballot.term.0, ballot.accepted.expect("the view that left it out"))] {
+        world.call(|lead, cx| lead.learn_agreed(cx, agreed.clone(), None));
+        let steps = world.hear_led(OTHER, &agreed, 7, 1, ms(0));
+        assert!(tells(&steps, is_word), "{steps:?}");
+        assert_eq!(world.leader(), None, "terms never fall");
+        world.hear_led(OTHER, &agreed, 10, 2, ms(0));
+        assert_eq!(world.leader(), Some((id(ONE), 10)));
+    }
+}

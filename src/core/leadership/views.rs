@@ -144,9 +144,9 @@ impl Lead {
             return self.follow_view(cx, view);
         }
         if let Some(held) = self.agreed.as_mut().filter(|held| key(held) >= key(&view)) {
-            if key(held) == key(&view) && held.term < view.term {
+            let is_it = held.reference().digest == view.reference().digest;
+            if is_it && key(held) == key(&view) && held.term < view.term {
                 // The held view, now under its next leader.
-                debug_assert_eq!(held.reference().digest, view.reference().digest, "one number, one content");
                 *held = view;
             }
             return;
