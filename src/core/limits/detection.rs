@@ -42,6 +42,8 @@ pub const KEEP_FOR: Duration = Duration::from_secs(120);
 pub const RECENT_MEMBER_WATCH: Duration = Duration::from_secs(5);
 /// The greatest number of recent members that a sponsor observes because it brought them in (see `observers::extra`).
 pub const MAX_RECENT_MEMBERS: usize = 32;
+/// The least time between two looks into the same member that programs ask for.
+pub const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between two cases about the same member that are opened on the report of others.
 pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time for which an echo may have been held to measure the round trip: clocks that differ by two in a

@@ -74,6 +74,8 @@ pub(crate) struct RareState {
     pub(crate) last_passed_on: Option<Time>,
     /// Time of the last probe sent because others cannot reach its process.
     pub(crate) last_hearsay: Option<Time>,
+    /// Time at which it was last looked into because a program asked for that.
+    pub(crate) last_doubt: Option<Time>,
     /// Time at which a case was last opened on another's report.
     pub(crate) last_case: Option<Time>,
     /// Time since which others accuse it of a silence although this node hears it.

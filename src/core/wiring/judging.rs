@@ -12,7 +12,7 @@ use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep};
 use crate::detection::{DetectorFacts, DetectorStep, arrived_at};
 use crate::io::{CommandError, Output, SelfDoubt};
-use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, MIN_CRASH_PROBE_GAP};
+use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
 use crate::time::Time;
@@ -284,8 +284,11 @@ impl Core {
         if !status.is_live() {
             return Err(CommandError::NotLive { id, status });
         }
-        let is_due = is_due(self.cx.now, self.view.entry(subject).peer.rare().last_case, CRASH_HEARSAY_INTERVAL);
-        if subject != View::ME && is_due {
+        let now = self.cx.now;
+        let is_due = is_due(now, self.view.entry(subject).peer.rare().last_doubt, DOUBT_INTERVAL);
+        // A case that is open already asks more than this, and is decided by what came since it was refused.
+        if subject != View::ME && self.cx.phase.is_up() && is_due && !self.crashes.is_case(run) {
+            self.view.peer_mut(subject).rare_mut().last_doubt = Some(now);
             self.look_into_hearsay(subject);
             if self.paths.links.open(run).is_none() {
                 self.ensure_link(subject);
