@@ -209,19 +209,23 @@ impl Cluster {
 
     /// Has a member say something to this node alone.
     pub fn send(&self, from: &str, topic: &str, payload: &[u8]) {
-        self.stage.deliver(from, topic, payload, DeliveryKind::Sent);
+        let id = self.stage.next_id(self.stage.held(from).run, false);
+        self.stage.deliver(id, from, topic, payload, DeliveryKind::Sent);
     }
 
     /// Has a member say something to all members.
     pub fn broadcast(&self, from: &str, topic: &str, payload: &[u8]) {
-        self.stage.deliver(from, topic, payload, DeliveryKind::Broadcast);
+        let id = self.stage.next_id(self.stage.held(from).run, true);
+        self.stage.deliver(id, from, topic, payload, DeliveryKind::Broadcast);
     }
 
     /// Has a member ask this node, and returns the answer of the program; `None` once the agent has stopped.
     pub async fn request(&self, from: &str, topic: &str, payload: &[u8]) -> Option<Payload> {
         let (answer, answered) = oneshot::channel();
-        let id = self.stage.deliver(from, topic, payload, DeliveryKind::Request { within: FOR_GOOD });
+        let id = self.stage.next_id(self.stage.held(from).run, false);
+        // It may be answered while it is delivered.
         self.stage.state().questions.insert(id, answer);
+        self.stage.deliver(id, from, topic, payload, DeliveryKind::Request { within: FOR_GOOD });
         answered.await.ok()
     }
 
@@ -334,6 +338,8 @@ impl Stage {
     }
 
     fn elect(&self, leader: &NodeId) -> u64 {
+        let status = self.held(leader.as_str()).status;
+        assert!(status.is_here(), "{leader} is {status}");
         self.depose(LossReason::Superseded);
         let mut state = self.state();
         (state.leader, state.term) = (Some(leader.clone()), state.term + 1);
@@ -371,14 +377,12 @@ impl Stage {
         });
     }
 
-    fn deliver(&self, from: &str, topic: &str, payload: &[u8], kind: DeliveryKind) -> MessageId {
+    fn deliver(&self, id: MessageId, from: &str, topic: &str, payload: &[u8], kind: DeliveryKind) {
         let from = self.held(from);
-        let id = self.next_id(from.run, kind == DeliveryKind::Broadcast);
         let topic = Topic::of_program(topic).expect("a topic");
         let payload = Payload::new(payload).expect("a payload that is not too large");
         let delivery = Delivery { id, from: from.id.clone(), topic, payload, kind };
         self.shared.listeners.deliver(delivery, SystemTime::now());
-        id
     }
 }
 
@@ -410,18 +414,15 @@ impl Stage {
         let (answer, reply) = match request {
             Request::Say { what, answer } => return self.say(what, answer),
             Request::SetTags { tags, answer } => {
-                self.update(me.as_str(), |record| {
-                    let is_draining = record.is_draining();
-                    record.tags = tags.with_draining(is_draining).unwrap_or(tags);
-                });
-                (answer, Reply::TagsSet)
+                let is_draining = self.held(me.as_str()).is_draining();
+                (answer, self.retag(tags.with_draining(is_draining).ok(), Reply::TagsSet))
             }
             Request::Drain { is_draining, answer } => {
-                self.set_draining(me.as_str(), is_draining);
-                (answer, Reply::Draining { may_lead: None })
+                let tags = self.held(me.as_str()).tags.with_draining(is_draining).ok();
+                (answer, self.retag(tags, Reply::Draining { may_lead: None }))
             }
             Request::Remove { id, force, answer } => (answer, self.remove(id, force)),
-            Request::Doubt { answer, .. } => (answer, Reply::Doubted),
+            Request::Doubt { id, answer } => (answer, self.why_not_to(&id).map_or(Reply::Doubted, Reply::Refused)),
             Request::Resign { to, answer } => (answer, self.resign(to)),
             Request::ConfirmLeadership { answer } => {
                 let state = self.state();
@@ -447,6 +448,13 @@ impl Stage {
         _ = answer.send(reply);
     }
 
+    /// Gives this node other tags, if there is room for them.
+    fn retag(&self, tags: Option<Tags>, done: Reply) -> Reply {
+        let Some(tags) = tags else { return Reply::Refused(CommandError::NoRoomToDrain) };
+        self.update(self.shared.me.as_str(), |record| record.tags = tags);
+        done
+    }
+
     fn remove(&self, id: NodeId, force: bool) -> Reply {
         let held = self.state().records.get(&id).cloned();
         let Some(held) = held else { return Reply::Refused(CommandError::NoSuchMember { id }) };
@@ -464,6 +472,9 @@ impl Stage {
     fn resign(&self, to: Option<NodeId>) -> Reply {
         if self.state().leader.is_none() {
             return Reply::Refused(ChangeError::NotLeader.into());
+        }
+        if let Some(error) = to.as_ref().and_then(|to| self.why_not_to(to)) {
+            return Reply::Refused(error);
         }
         self.depose(LossReason::Resigned);
         if let Some(to) = to {
@@ -514,15 +525,21 @@ impl Stage {
 
     /// Gives the test what is said to a member that is live, or to all; the test may not care for it.
     fn tell(&self, said: Said) -> Result<(), CommandError> {
-        if let Some(id) = said.to.clone() {
-            match self.state().records.get(&id).map(|record| record.status) {
-                None => return Err(CommandError::NoSuchMember { id }),
-                Some(status) if !status.is_live() => return Err(CommandError::NotLive { id, status }),
-                Some(_) => {}
-            }
+        let refused = said.to.as_ref().and_then(|to| self.why_not_to(to));
+        if refused.is_none() {
+            _ = self.said.send(said);
         }
-        _ = self.said.send(said);
-        Ok(())
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Returns the reason why nothing is asked of a member, if there is one.
+    fn why_not_to(&self, id: &NodeId) -> Option<CommandError> {
+        let id = id.clone();
+        match self.state().records.get(&id).map(|record| record.status) {
+            None => Some(CommandError::NoSuchMember { id }),
+            Some(status) if !status.is_here() => Some(CommandError::NotLive { id, status }),
+            Some(_) => None,
+        }
     }
 }
 
