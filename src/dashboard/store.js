@@ -51,7 +51,11 @@ export const sharedEnd = () => derive("end", () => {
 });
 
 /** Leaves the shared end of names out of a text; not for commands. */
-export const shorten = (text) => (sharedEnd() ? text.replaceAll(sharedEnd(), "") : text);
+export const shorten = (text) => {
+  const end = sharedEnd();
+  // At the end of a name alone: what follows belongs to no name.
+  return end ? text.replace(new RegExp(`${end.replaceAll(".", "\\.")}(?![\\w-])`, "g"), "") : text;
+};
 
 /** Returns the status that is shown: `draining` members are Up, and said so. */
 export const shownStatus = (member) => (member.status === "up" && member.draining ? "draining" : member.status);

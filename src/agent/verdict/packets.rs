@@ -86,7 +86,7 @@ pub(super) fn judge(facts: &Facts, reasons: &mut Vec<Reason>) {
         let who = if shut_out.is_empty() {
             "somebody is shut out".to_owned()
         } else {
-            format!("{} there, and may live with another key", verb(&shut_out, "is down", "are down"))
+            format!("{} there, and may live", verb(&shut_out, "is down", "are down"))
         };
         let from = from.map(|from| format!(", the last one from {from}")).unwrap_or_default();
         let text = format!("{count} packets of the last minute were refused for the reason {reason}{from}: {who}");
