@@ -65,7 +65,7 @@ pub struct Cluster {
     said: mpsc::UnboundedReceiver<Said>,
 }
 
-/// What the agent said to others.
+/// A message that the agent sent to others.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Said {
@@ -386,7 +386,7 @@ impl Stage {
     }
 }
 
-/// What the program under test asks of its agent.
+/// Requests of the program under test to its agent.
 impl Stage {
     async fn serve(self: Arc<Self>, mut asked: mpsc::Receiver<Request>) {
         let stop = loop {

@@ -56,7 +56,7 @@ pub(crate) struct Detector {
     pub(crate) inquiries: Inquiries,
 }
 
-/// What a judgement rests on, as it is lent: the time, the table of members, who is observed, and the settings.
+/// The facts by which members are judged, lent for one judgement: the time, the table of members, who is observed, the settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DetectorFacts<'a> {
     pub(crate) now: Time,

@@ -149,7 +149,7 @@ impl<R: Rules> Election<R> {
     /// Takes the contents of a view that a leader proposed, or that shows that a leader or candidate is ahead of this
     /// node.
     pub(super) fn take_contents(&mut self, context: &Context<'_>, view: &NumberedView) {
-        // What a voter whose disk was put back proposes may be behind what was agreed without it.
+        // A voter whose disk was put back may propose a view behind the one that was agreed without it.
         let is_over = |agreed: &NumberedView| {
             agreed.electorate.lineage == view.electorate.lineage
                 && (agreed.number > view.number

@@ -207,7 +207,7 @@ fn replaced_voters_whose_old_disks_were_put_back_end_as_soon_as_they_are_in_cont
             let led = old_leader(&net).expect("they cannot know");
             old_term = net.nodes[led].core.leadership().term;
             assert!(old_term > net.nodes[5].core.leadership().term, "{about}");
-            // Who led may be gone, or start again, before it could say in which term.
+            // The old leader may be gone, or start again, before it could say in which term.
             match seed / 2 {
                 1 => net.kill(led),
                 2 => {

@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     ProvesNothing,
 }
 
-/// What is known of a member at the moment of a decision about its link.
+/// The facts about a member by which its link is decided.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkFacts {
     pub(crate) wish: Wish,
@@ -101,7 +101,7 @@ impl Wish {
     }
 }
 
-/// What is known of a member that becomes a neighbour.
+/// The facts about a member that becomes a neighbour.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NeighbourFacts {
     /// This node has the smaller address of the two.

@@ -73,7 +73,7 @@ pub(crate) enum CrashStep {
     Convict,
 }
 
-/// What is known of the others at the moment of a decision.
+/// The facts about the other observers by which a case is decided.
 #[derive(Debug, Default)]
 pub(crate) struct CrashFacts {
     /// The time for which an answer to a probe is awaited.
