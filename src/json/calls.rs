@@ -4,22 +4,26 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(test)]
 use super::patterns;
 use crate::core::NodeId;
 
 /// The request that a node contact others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JoinRequest {
     /// The addresses, each `host:port`.
-    #[schemars(length(min = 1, max = 64))]
+    #[cfg_attr(test, schemars(length(min = 1, max = 64)))]
     pub addresses: Vec<String>,
 }
 
 /// The outcome for one address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct JoinResult {
     /// The address as requested.
@@ -31,7 +35,7 @@ pub struct JoinResult {
     /// The outcome in one word: `answered`, `not_up` (a node answered that is joining itself), `refused`, `silent` or
     /// `not_asked`.
     #[serde(default)]
-    #[schemars(extend("enum" = ["answered", "not_up", "refused", "silent", "not_asked"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["answered", "not_up", "refused", "silent", "not_asked"])))]
     pub outcome: String,
 }
 
@@ -46,14 +50,16 @@ impl From<crate::agent::JoinResult> for JoinResult {
 }
 
 /// The outcomes for all addresses, in the order requested.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct JoinResults {
     /// One outcome for each address.
     pub results: Vec<JoinResult>,
 }
 
 /// The outcome of a removal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Removed {
     /// The member's name.
@@ -87,7 +93,8 @@ impl Removed {
 }
 
 /// The answer to `POST /v1/drain` and `/v1/undrain`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Drained {
     /// The node that was asked.
@@ -107,19 +114,21 @@ impl Drained {
 }
 
 /// All tags of a node: request and answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct SetTags {
     /// The tags that replace all existing ones: at most 32, keys of at most 63 bytes, and 512 bytes in all.
-    #[schemars(extend(
+    #[cfg_attr(test, schemars(extend(
         "maxProperties" = 32,
         "propertyNames" = { "pattern": patterns::TAG },
         "additionalProperties" = { "type": "string", "pattern": patterns::TAG_VALUE }
-    ))]
+    )))]
     pub tags: BTreeMap<String, String>,
 }
 
 /// The reason why a request was not carried out (RFC 9457).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Problem {
     /// The kind of problem for programs: `urn:headcount:problem:` and a word.
     #[serde(rename = "type")]
@@ -142,7 +151,8 @@ pub struct Problem {
 }
 
 /// The name and the addresses of the leader.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct LeaderAddress {
     /// The leader's name.

@@ -2,15 +2,18 @@
 
 use std::net::SocketAddr;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::millis;
 use crate::core::{ProtocolRange, Settings};
+#[cfg(test)]
 use crate::seal::SealMode;
 
 /// The state and the settings of one node, and a summary of its view.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Info {
     /// The node's name.
@@ -24,7 +27,7 @@ pub struct Info {
     /// The wire protocol versions that it speaks.
     pub protocol: Protocol,
     /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
-    #[schemars(extend("enum" = crate::core::Status::NAMES))]
+    #[cfg_attr(test, schemars(extend("enum" = crate::core::Status::NAMES)))]
     pub status: String,
     /// The incarnation of its record.
     pub incarnation: u64,
@@ -62,16 +65,17 @@ pub struct Info {
     /// The caller's access: `read` for one that may look, `write` for one that may do all; `null` in answers of older
     /// agents.
     #[serde(default)]
-    #[schemars(extend("enum" = [Some("read"), Some("write"), None::<&str>]))]
+    #[cfg_attr(test, schemars(extend("enum" = [Some("read"), Some("write"), None::<&str>])))]
     pub access: Option<String>,
 }
 
 /// The sealing of a node's packets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Sealing {
     /// The packets taken and sent: one of `off`, `permit`, `prefer`, `require`.
-    #[schemars(extend("enum" = SealMode::ALL.map(SealMode::name)))]
+    #[cfg_attr(test, schemars(extend("enum" = SealMode::ALL.map(SealMode::name))))]
     pub mode: String,
     /// The id of the key that seals; `null` where nothing is sealed.
     pub key: Option<String>,
@@ -88,7 +92,8 @@ impl From<crate::agent::SealingInfo> for Sealing {
 }
 
 /// The views of a node and of the live members that it hears.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Agreement {
     /// The groups of the same fingerprint, the node's own first.
@@ -98,7 +103,8 @@ pub struct Agreement {
 }
 
 /// The members whose views have the same fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct SameView {
     /// The fingerprint of the view.
@@ -121,7 +127,8 @@ impl From<&crate::agent::Agreement> for Agreement {
 }
 
 /// A range of wire protocol versions, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Protocol {
     /// The oldest version.
     pub min: u8,
@@ -130,7 +137,8 @@ pub struct Protocol {
 }
 
 /// The number of members by status.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Counts {
     /// Members that do not hold the whole view yet.
     pub joining: usize,
@@ -154,7 +162,8 @@ impl From<[usize; 6]> for Counts {
 }
 
 /// A node's intervals and timeouts, as configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Pace {
     /// The longest time between two packets to a member that observes it, in milliseconds.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::agent;
 use crate::seal::KeyId;
 
 /// The keys that the members of a cluster hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Keys {
     /// The keys, by id.
@@ -20,7 +22,8 @@ pub struct Keys {
 }
 
 /// One key, and who holds it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct KeyUse {
     /// The key's id, 8 hex digits.
@@ -34,7 +37,8 @@ pub struct KeyUse {
 }
 
 /// One member, and what it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct KeyHolder {
     /// The member's name.
@@ -50,7 +54,8 @@ pub struct KeyHolder {
 }
 
 /// The body of `POST /v1/keys`.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct AddKey {
     /// The key in base64: a secret. Or the id of a key that the agent holds, which is offered to all once more.
     pub key: String,

@@ -5,9 +5,11 @@
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+#[cfg(test)]
 use super::patterns;
 use super::time::millis;
 use crate::agent::AgreedView;
@@ -17,7 +19,8 @@ use crate::core::election::Electorate;
 use crate::core::{Time, election::VoterStandings};
 
 /// The leader, as one node knows it at the time of the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Leader {
     /// The leader's name.
@@ -29,10 +32,10 @@ pub struct Leader {
     /// True if the node that was asked leads.
     pub is_me: bool,
     /// `none`, `quorum` or `lease`.
-    #[schemars(extend("enum" = ["none", "quorum", "lease"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["none", "quorum", "lease"])))]
     pub mode: String,
     /// `disabled`, `vacant`, `led` or `unavailable`.
-    #[schemars(extend("enum" = ["disabled", "vacant", "led", "unavailable"]))]
+    #[cfg_attr(test, schemars(extend("enum" = ["disabled", "vacant", "led", "unavailable"])))]
     pub state: String,
     /// The time for which this stays true without news, in milliseconds, rounded down: counted from before the request
     /// was sent, it never outlives the claim, unless the leader gives its claim up (it leaves, resigns, is voted out):
@@ -84,7 +87,8 @@ impl Leader {
 }
 
 /// A piece of work that a caller does while the agent's node leads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct LedWork {
     /// The name of the piece of work.
@@ -106,17 +110,19 @@ impl LedWork {
 }
 
 /// The request that the leader give leadership up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Resign {
     /// The voter to hand over to; `null` for any.
     #[serde(default)]
-    #[schemars(regex(pattern = patterns::NAME))]
+    #[cfg_attr(test, schemars(regex(pattern = patterns::NAME)))]
     pub to: Option<String>,
 }
 
 /// The electorate, as one node knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Voters {
     /// The voters, sorted by name; empty if there is no electorate yet, or if nobody has led or told of them since this
@@ -145,7 +151,8 @@ pub struct Voters {
 }
 
 /// An electorate that ended for another one that it met.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct EndedElectorate {
     /// Its lineage, 16 hex digits.
@@ -157,7 +164,8 @@ pub struct EndedElectorate {
 }
 
 /// An electorate beside the one that a node follows, as a member reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct OtherElectorate {
     /// The name of the member that reported it last.
@@ -174,7 +182,8 @@ pub struct OtherElectorate {
 }
 
 /// One voter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Voter {
     /// The voter's name.
@@ -333,24 +342,26 @@ impl Voters {
 }
 
 /// The request to add a voter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddVoter {
     /// The name of the node that is to vote.
-    #[schemars(regex(pattern = patterns::NAME))]
+    #[cfg_attr(test, schemars(regex(pattern = patterns::NAME)))]
     pub id: String,
     /// The voter that it is to replace, if any: the old one is removed as soon as the new one votes.
     #[serde(default)]
-    #[schemars(regex(pattern = patterns::NAME))]
+    #[cfg_attr(test, schemars(regex(pattern = patterns::NAME)))]
     pub replaces: Option<String>,
 }
 
 /// The request for a new generation of the electorate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Recover {
     /// The names of the voters that are left; the node that is asked is always one of them.
-    #[schemars(length(min = 1, max = 7), inner(regex(pattern = patterns::NAME)))]
+    #[cfg_attr(test, schemars(length(min = 1, max = 7), inner(regex(pattern = patterns::NAME))))]
     pub voters: Vec<String>,
     /// True if none of them has its data; the node that is asked need not have been a voter.
     #[serde(default)]
@@ -362,7 +373,8 @@ pub struct Recover {
 }
 
 /// The view that the voters agreed on last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct View {
     /// The term in which it was put to the voters last.

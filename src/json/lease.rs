@@ -3,6 +3,7 @@
 //! Invariant: all keys are always present; unknown values are `null`. Ages and remaining times are by the database's
 //! clock.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::time::millis;
 
 /// The nodes in the table of a lease: the lease's holder first, then the others, most recently heard from first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct LeaseNodes {
     /// The lease's name.
@@ -20,7 +22,8 @@ pub struct LeaseNodes {
 }
 
 /// One node as the table lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct LeaseNode {
     /// The node's name.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +14,15 @@ use super::time::{instant, millis};
 use crate::core::DeliveryKind;
 
 /// One message, as the event stream shows it to a client that asks for the kind `message`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Message {
     /// The message's own id, the same at every node: `run-sequence` of its sender.
     pub id: String,
     /// Time of arrival at this node.
     #[serde(with = "instant")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
     pub at: SystemTime,
     /// Always `message`.
     pub event: String,
@@ -65,7 +67,8 @@ impl Message {
 }
 
 /// The report of messages that a listener missed because it was too slow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Missed {
     /// The number of messages missed, of the topics listened to.
@@ -80,7 +83,8 @@ impl Missed {
 }
 
 /// The report of a message that was sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Sent {
     /// The message's id.

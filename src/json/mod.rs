@@ -48,6 +48,7 @@ pub use verdict::{Reason, Verdict};
 pub use view::{BadEventId, Event, EventId, Lagged, Member, Snapshot};
 
 /// The patterns of names and ids, for the schemas of requests.
+#[cfg(test)]
 pub(crate) mod patterns {
     /// The name of a node, a cluster or a lease.
     pub(crate) const NAME: &str = "^[A-Za-z0-9._-]{1,63}$";

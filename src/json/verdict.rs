@@ -1,28 +1,31 @@
 //! The verdict on a node and its cluster.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The agent's judgement of its node and its cluster, of all that it knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Verdict {
     /// `well`; `unsettled`: a change is under way, and ends by itself; `degraded`: all is served, and something has to be
     /// mended; `broken`: something is not served.
-    #[schemars(extend("enum" = STATES))]
+    #[cfg_attr(test, schemars(extend("enum" = STATES)))]
     pub state: String,
     /// The reasons, the worst first. A cluster that is well may have some, too: they are notes.
     pub reasons: Vec<Reason>,
 }
 
 /// One reason of a verdict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Reason {
     /// The reason in one word, for programs: one never changes its meaning.
     pub code: String,
     /// The state that this reason alone would make.
-    #[schemars(extend("enum" = STATES))]
+    #[cfg_attr(test, schemars(extend("enum" = STATES)))]
     pub state: String,
     /// The fact, in a sentence.
     pub text: String,
@@ -33,6 +36,7 @@ pub struct Reason {
 }
 
 /// The states, the best one first.
+#[cfg(test)]
 const STATES: [&str; 4] = ["well", "unsettled", "degraded", "broken"];
 
 /// The greatest number of names in a reason.

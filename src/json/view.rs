@@ -11,15 +11,19 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::{fine_millis, instant, millis};
-use crate::core::{NodeId, Run, Status};
+#[cfg(test)]
+use crate::core::Status;
+use crate::core::{NodeId, Run};
 use crate::event::EventKind;
 
 /// One member.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Member {
     /// The member's name.
@@ -31,13 +35,13 @@ pub struct Member {
     /// The address at which its users reach it; `null` if it advertises none.
     pub api_address: Option<String>,
     /// Its status: one of [`Status::NAMES`](crate::Status::NAMES).
-    #[schemars(extend("enum" = Status::NAMES))]
+    #[cfg_attr(test, schemars(extend("enum" = Status::NAMES)))]
     pub status: String,
     /// The incarnation of its record.
     pub incarnation: u64,
     /// Time at which the observer first saw it in this status.
     #[serde(with = "instant")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
     pub since: SystemTime,
     /// The time since the observer last heard it, in milliseconds.
     pub last_heard_ms: Option<u64>,
@@ -91,7 +95,8 @@ impl From<&crate::Member> for Member {
 }
 
 /// One event. The last seven keys are present only for the kinds they belong to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Event {
     /// The event's id, `run-sequence`, see [`EventId`].
@@ -100,10 +105,10 @@ pub struct Event {
     pub sequence: u64,
     /// Time of observation.
     #[serde(with = "instant")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
     pub at: SystemTime,
     /// The kind of event: one of [`EventKind::NAMES`].
-    #[schemars(extend("enum" = EventKind::NAMES))]
+    #[cfg_attr(test, schemars(extend("enum" = EventKind::NAMES)))]
     pub event: String,
     /// The member's name; `null` for events that are about no single member.
     pub node: Option<String>,
@@ -197,7 +202,8 @@ fn names(ids: &[NodeId]) -> Vec<String> {
 }
 
 /// All members at one point of the event stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The [`EventId`] after which the stream goes on.
@@ -214,7 +220,8 @@ impl Snapshot {
 }
 
 /// The report of events that were lost on the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 pub struct Lagged {
     /// The number of events missed; `null` if it is not known.
     pub missed: Option<u64>,

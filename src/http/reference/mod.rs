@@ -3,6 +3,7 @@
 //!
 //! The schemas are derived from the types in [`json`](crate::json) with their comments, by `schemars`: of the crates
 //! that do so, it is the one that tells keys that are always there from those that may be missing, by what serde writes.
+//! They are written to a file when the reference is, so that `schemars` is no part of the program.
 //! The calls are one table, [`CALLS`]. (Attributes at each handler, as `utoipa` has them, could not be printed.)
 //!
 //! Invariants:
@@ -18,7 +19,10 @@
 //! | the description in OpenAPI's form | `openapi` |
 //! | the page for people | `page` |
 
+#![cfg_attr(not(test), expect(dead_code, reason = "the reference is written by a test"))]
+
 mod calls;
+#[cfg(test)]
 mod openapi;
 #[cfg(test)]
 mod page;
@@ -37,6 +41,8 @@ pub(super) use self::calls::CALLS;
 use super::table::Kind;
 use super::{App, dashboard};
 
+/// The description in the form of OpenAPI 3.1, as the module `openapi` makes it.
+const OPENAPI: &str = include_str!("openapi.json");
 /// The media type of streams of events.
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -241,5 +247,5 @@ pub(super) async fn index(headers: HeaderMap) -> Response {
 
 /// Answers with the description in the form of OpenAPI 3.1.
 pub(super) async fn openapi() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], openapi::text()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }

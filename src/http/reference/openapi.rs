@@ -1,7 +1,5 @@
 //! The description in the form of OpenAPI 3.1, whose schemas are JSON Schema 2020-12.
 
-use std::sync::LazyLock;
-
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -11,12 +9,11 @@ use crate::event::EventKind;
 use crate::http::MAX_ANSWER_WAIT;
 use crate::json::{self as shapes, patterns};
 
-/// The description as it is served.
-static TEXT: LazyLock<String> = LazyLock::new(|| document().to_string());
-
-/// Returns the description as JSON.
-pub(super) fn text() -> &'static str {
-    &TEXT
+/// Returns the description as it is served: one object or little more a line, so that changes of it can be read.
+pub(super) fn text() -> String {
+    let text = document().to_string().replace("},\"", "},\n\"");
+    assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(document()), "no text in it has such an end");
+    text
 }
 
 /// Returns the whole description.

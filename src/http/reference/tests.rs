@@ -1,8 +1,9 @@
 //! The table fits the router, and the page fits the table.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use super::{Access, CALLS, list, page};
+use super::{Access, CALLS, list, openapi, page};
 use crate::http::table::Kind;
 
 #[test]
@@ -46,16 +47,22 @@ fn messages_that_wait_are_counted_apart_from_commands_and_renewals_of_led_work_a
     assert_eq!(counted.count(), 3, "they take no time, or must always be possible");
 }
 
-#[test]
-fn the_page_is_the_table() {
-    let page = page::text();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/http_reference.md");
+/// Fails if a file of the reference is not as it would be written now; writes it if that is asked for.
+fn is_written(file: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var_os("HEADCOUNT_WRITE_REFERENCE").is_some() {
-        std::fs::write(path, &page).expect("written");
+        std::fs::write(&path, text).expect("written");
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        page == written,
-        "src/http_reference.md is old: HEADCOUNT_WRITE_REFERENCE=1 cargo test --lib the_page_is_the_table"
-    );
+    assert!(text == written, "{file} is old: HEADCOUNT_WRITE_REFERENCE=1 cargo test --lib is_the_table");
+}
+
+#[test]
+fn the_page_is_the_table() {
+    is_written("src/http_reference.md", &page::text());
+}
+
+#[test]
+fn the_description_is_the_table() {
+    is_written("src/http/reference/openapi.json", &openapi::text());
 }
