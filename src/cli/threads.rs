@@ -10,7 +10,7 @@ use std::thread::{Builder, scope};
 use super::failure::Failure;
 
 /// The threads of an agent: its own, those of HTTP, logs, signals and output, and some that wait for disks.
-pub(super) const AGENT_THREADS: usize = 13;
+pub(super) const AGENT_THREADS: usize = 12;
 /// The threads of a client: one of each call, one that waits for signals, one that follows events, and last words.
 pub(super) const CLIENT_THREADS: usize = 4;
 

@@ -111,8 +111,9 @@ pub(super) fn run_nodes<C>(
     let no_threads = |error| Failure::failed(format!("cannot start threads: {error}"));
     let (logs, prepared) = prepare()?;
     let mut process = Process { signals, logs, out: output::start(io::stdout()).map_err(no_threads)? };
-    // Packets and HTTP have threads of their own: there is little to do beside them, and each thread keeps memory.
-    let runtime = Unwaited::build(tokio::runtime::Builder::new_multi_thread().worker_threads(1)).map_err(no_threads)?;
+    // Packets and HTTP have threads of their own, and nothing here waits for a disk: this thread does what is to be done beside
+    // them. Each further one keeps memory.
+    let runtime = Unwaited::build(&mut tokio::runtime::Builder::new_current_thread()).map_err(no_threads)?;
     runtime.block_on(async {
         let end = live(&mut process, prepared).await;
         process.out.get_ref().drain().await;
