@@ -6,23 +6,17 @@
 //! not. Measurements that need PostgreSQL are skipped, with the reason, where its programs are missing.
 #![allow(unreachable_pub, dead_code, reason = "modules that are shared with tests, of which each uses its own part")]
 
-#[path = "../../tests/lease_agents/cluster.rs"]
+#[path = "../../tests/leases/agents/cluster.rs"]
 mod cluster;
 mod contending;
 mod load;
 mod renewal;
-#[path = "../../tests/lease_store/server.rs"]
+#[path = "../../tests/leases/server.rs"]
 mod server;
 mod succession;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod tap;
-
-/// The private server's surroundings.
-mod harness {
-    pub use crate::support::skip;
-    pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-}
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--bench")).collect();

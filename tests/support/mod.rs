@@ -1,7 +1,7 @@
 //! Helpers for tests with real processes: agents on loopback or in network namespaces, and patience with a deadline.
 //!
 //! Every wait here is for a condition and has a generous deadline; no test asserts how fast the machine is.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 
 pub mod netns;
 pub mod page;
@@ -54,9 +54,10 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 pub fn own_address() -> String {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let given = GIVEN.fetch_add(1, Ordering::Relaxed);
-    assert!(given < 254, "more addresses than there are");
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let address = format!("127.{}.{high}.{low}:0", 1 + given);
+    assert!(given < 1024, "more addresses than there are");
+    // A place of this process's own in 127.1.0.0 to 127.64.255.255.
+    let [.., high, middle, low] = (0x1_0000 + (std::process::id() << 10 & 0x3f_ffff | given)).to_be_bytes();
+    let address = format!("127.{high}.{middle}.{low}:0");
     if std::net::UdpSocket::bind(&address).is_ok() { address } else { "127.0.0.1:0".to_owned() }
 }
 
