@@ -32,11 +32,11 @@ impl From<ClientError> for Failure {
             ClientError::Address { .. } => Failure::usage(what).hint("write it as in --http 127.0.0.1:7118"),
             ClientError::HostNotFound { .. } => Failure::failed(what).hint("check the name given with --http"),
             ClientError::Unreachable { .. } => Failure::failed(what).hint(
-                "is it running, and is that its HTTP port (7118 by default) and not its gossip port? start one with \
-                 `headcount agent`, or name another with --http",
+                "is it running, and is that its HTTP port (7118 by default) and not its gossip port? one that ended says why in \
+                 its log; start one with `headcount agent`, or name another with --http",
             ),
             ClientError::TimedOut { .. } => {
-                Failure::failed(what).hint("is it overloaded or stopped (SIGSTOP)? look at its log")
+                Failure::failed(what).hint("its process is overloaded, stopped (SIGSTOP) or hangs: look at its log, then restart it")
             }
             ClientError::NotHttp { .. } => {
                 Failure::failed(what).hint("the HTTP port is not the gossip port: by default it is 7118")

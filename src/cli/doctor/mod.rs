@@ -44,6 +44,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use socket2::Type;
 
+use self::ports::Holder;
 use self::probe::{Probe, Voice, probe};
 use self::report::{Finding, Report};
 use super::args::{DoctorArgs, Format};
@@ -125,7 +126,7 @@ pub(super) fn run(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, Failu
         }
     } else if !args.seeds.is_empty() {
         let sources = SeedSources::new(&args.seeds, None, &[]);
-        seeds_answer(&sources, cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), key.as_ref(), &mut report);
+        seeds_answer(&sources, None, cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), key.as_ref(), &mut report);
     }
     if let Some(address) = args.agent() {
         let client = connect(&address)?.with_timeout(CALL_TIMEOUT);
@@ -172,7 +173,8 @@ fn node_may_start(loaded: &Loaded, args: &DoctorArgs, key: Option<&Key>, cluster
     report.extend(ports::judge(config, &holder, http));
     let seeds: Vec<String> = config.seeds.iter().chain(&args.seeds).cloned().collect();
     let sources = SeedSources::new(&seeds, config.seeds_file.as_deref(), &config.seeds_command);
-    let probed = seeds_answer(&sources, cluster, key, report);
+    let own = config.advertise.or(Some(config.listens_at())).filter(|_| holder == Holder::Nobody);
+    let probed = seeds_answer(&sources, own, cluster, key, report);
     report.extend(ports::name_in_use(&config.name, &holder, &probed).filter(|_| is_named));
 }
 
@@ -189,8 +191,14 @@ fn sealing_key(seal: &SealConfig) -> Option<Key> {
 }
 
 /// Asks the seeds as a node asks that joins: what any stranger is answered, or any holder of this key. All sources of them
-/// are asked, as an agent asks them. Returns the answers.
-fn seeds_answer(sources: &SeedSources, cluster: &str, key: Option<&Key>, report: &mut Report) -> Vec<Probed> {
+/// are asked, as an agent asks them, but for the address of the node itself, if it is not running. Returns the answers.
+fn seeds_answer(
+    sources: &SeedSources,
+    own: Option<SocketAddr>,
+    cluster: &str,
+    key: Option<&Key>,
+    report: &mut Report,
+) -> Vec<Probed> {
     if sources.len() == 0 {
         report.add(Finding::warn(
             "seeds",
@@ -226,7 +234,14 @@ fn seeds_answer(sources: &SeedSources, cluster: &str, key: Option<&Key>, report:
             )),
         }
     }
+    let found = targets.len();
+    targets.retain(|target| Some(target.address) != own);
     let all = targets.len();
+    if all < found {
+        let others = if all == 0 { "" } else { ", if no other seed answers" };
+        let told = format!("this node is one of them, and is not running: it founds a cluster{others}");
+        report.add(Finding::ok("seeds", told));
+    }
     let mut probed = probe_all(targets, cluster, key);
     reach::forgive(&mut probed);
     report.extend(reach::reach("seeds", cluster, &probed, all));

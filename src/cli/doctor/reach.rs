@@ -45,7 +45,7 @@ fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
             "is down, as the agent says, and takes TCP connections; UDP was not tried: no key is at hand here"
                 .to_owned(),
             "its process may hang, since a system takes connections for one that stands still: restart it; do not remove it \
-             before, it may be alive behind a cut (--config FILE names a key to ask it with)",
+             before, it may be alive behind a cut (--key-file or --config names a key to ask it with)",
         ),
         (Udp::Untried, tcp) => {
             let error = tcp.as_ref().err().map(String::as_str).unwrap_or_default();
@@ -86,8 +86,8 @@ fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
                     plain(cluster)
                 ),
                 "compare the key and the cluster's name with those of a member (`headcount keys list`, `headcount info` \
-                 there): who has others is not answered; if they are right, its process may hang: restart it; or open the \
-                 port for UDP, both ways",
+                 there): who has others is not answered; or open the port for UDP, both ways; if others get no answer from \
+                 it either, its process hangs: restart it",
             ),
             _ if target.is_down => (
                 Level::Fail,
@@ -98,8 +98,8 @@ fn trouble(Probed { target, probe }: &Probed, cluster: &str) -> Trouble {
             _ => (
                 Level::Fail,
                 "takes TCP connections, and does not answer by UDP".to_owned(),
-                "its process may hang (then restart it); or open the port for UDP, both ways; where packets are sealed with a key, who has none (seal.key_file) gets no \
-                 answer",
+                "if members have a key, this node needs it, too (seal.key_file): who has none gets no answer; or open the port for \
+                 UDP, both ways; if others get no answer from it either, its process hangs: restart it",
             ),
         },
         (udp, Err(error)) => {
@@ -177,7 +177,7 @@ fn alive(check: &'static str, well: &[&Probed]) -> Option<Finding> {
 /// Says by which ways targets answered that are well.
 fn ways(well: &[&Probed]) -> String {
     let (all, untried) = (well.len(), well.iter().filter(|one| matches!(one.probe.udp, Udp::Untried)).count());
-    let sealed = "sealed packets alone, and no key is at hand here (--config FILE names one), so that neither their timing \
+    let sealed = "sealed packets alone, and no key is at hand here (--key-file or --config names one), so that neither their timing \
                   nor their versions are compared";
     match (well, untried) {
         ([one], 0) => format!("{} answers from here, by UDP and TCP", one.target.name),

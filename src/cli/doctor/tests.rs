@@ -235,7 +235,7 @@ fn seeds_are_those_of_all_sources_and_trouble_with_one_is_told() {
     let file = folder.path().join("seeds");
     let look = |sources: &SeedSources| {
         let mut report = Report::default();
-        seeds_answer(sources, DEFAULT_CLUSTER, None, &mut report);
+        seeds_answer(sources, None, DEFAULT_CLUSTER, None, &mut report);
         serde_json::to_value(&report).expect("JSON")["checks"].to_string()
     };
     let none = look(&SeedSources::new(&[], Some(&file), &[]));

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState, Wrap};
@@ -21,6 +21,8 @@ use crate::json::Member;
 
 /// Below this height there is room for members alone.
 const HEIGHT_WITH_EVENTS: u16 = 17;
+/// The largest number of lines below the verdict.
+const MAX_ADVICE_LINES: usize = 3;
 /// Below this width columns are left out, and words are shorter.
 const NARROW: u16 = 64;
 /// From this width on there is room for causes beside statuses.
@@ -40,9 +42,13 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
         if is_long { 2 } else { 1 }
     });
     let events = if area.height >= HEIGHT_WITH_EVENTS { area.height / 3 } else { 0 };
-    let [head, verdict, facts, banner, body, timeline, keys] = Layout::vertical([
+    let (line, advice) = verdict(screen, look, area.width, area.height >= HEIGHT_WITH_EVENTS);
+    // Words are not broken: a line may lose the room of one.
+    let lines = advice.chars().count().div_ceil(usize::from(area.width).saturating_sub(8).max(1)).min(MAX_ADVICE_LINES);
+    let [head, verdict, below, facts, banner, body, timeline, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
+        Constraint::Length(lines as u16),
         Constraint::Length(1),
         Constraint::Length(banner),
         Constraint::Min(0),
@@ -56,7 +62,8 @@ pub(super) fn screen(frame: &mut Frame<'_>, screen: &Screen, look: &Look) {
         return draw_keys(frame, keys, screen, look);
     }
     draw_head(frame, head, screen, look);
-    frame.render_widget(Paragraph::new(verdict_line(screen, look, verdict.width)), verdict);
+    frame.render_widget(Paragraph::new(line), verdict);
+    frame.render_widget(Paragraph::new(advice).wrap(Wrap { trim: false }), below.inner(Margin::new(1, 0)));
     frame.render_widget(Paragraph::new(cut_line(facts_line(screen, look), usize::from(facts.width))), facts);
     if let Some((text, tone)) = trouble {
         let text = cut(&text, usize::from(banner.width) * usize::from(banner.height));
@@ -110,8 +117,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, screen: &Screen, look: &Look) {
 }
 
 /// Returns the line of the agent's verdict: a word for the cluster as a whole, the number of members that are up of those there
-/// are, and the reasons why it is not well.
-fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
+/// are, and the reasons why it is not well. And what goes below it, where there is room: the reasons, if they are too long for the
+/// line, and what to do about the worst.
+fn verdict(screen: &Screen, look: &Look, width: u16, is_room: bool) -> (Line<'static>, String) {
     let is_lost = screen.silence().is_some();
     let (tone, word) = match &screen.verdict {
         _ if is_lost => (Tone::Plain, "UNKNOWN".to_owned()),
@@ -121,16 +129,20 @@ fn verdict_line(screen: &Screen, look: &Look, width: u16) -> Line<'static> {
     let all = screen.members.len() - screen.count("left");
     let when = if is_lost { ", when last heard" } else { "" };
     let of_all = format!(" {} of {all} up{when}", screen.count("up"));
-    let told: Vec<String> =
-        screen.verdict.iter().flat_map(|verdict| &verdict.reasons).map(|it| plain(&it.text)).collect();
-    let why = if told.is_empty() { String::new() } else { format!("  {}", told.join("; ")) };
-    let why = cut(&why, usize::from(width).saturating_sub(word.len() + 3 + of_all.len() + 1));
-    Line::from(vec![
+    let reasons = screen.verdict.iter().flat_map(|verdict| &verdict.reasons);
+    let why = reasons.clone().map(|it| plain(&it.text)).collect::<Vec<_>>().join("; ");
+    let hint = reasons.take(1).filter_map(|it| it.hint.as_deref()).find(|_| is_room && !is_lost).map(plain);
+    let hint = hint.map(|hint| format!("→ {hint}")).unwrap_or_default();
+    let room = usize::from(width).saturating_sub(word.len() + of_all.len() + 6);
+    let is_beside = !is_room || is_lost || why.chars().count() <= room;
+    let (beside, below) = if is_beside { (cut(&why, room), hint) } else { (String::new(), format!("{why} {hint}")) };
+    let line = Line::from(vec![
         Span::raw(" "),
         Span::styled(format!(" {word} "), look.loud(tone)),
         Span::styled(of_all, Style::new().add_modifier(Modifier::BOLD)),
-        Span::styled(why, look.tone(if tone == Tone::Plain { Tone::Faint } else { tone })),
-    ])
+        Span::styled(format!("  {beside}"), look.tone(if tone == Tone::Plain { Tone::Faint } else { tone })),
+    ]);
+    (line, cut(&below, (usize::from(width).saturating_sub(8)) * MAX_ADVICE_LINES))
 }
 
 /// The line of facts: who leads, who agrees, how many there are of each kind.

@@ -252,6 +252,26 @@ fn the_verdict_is_the_agents_own_and_of_an_older_agent_there_is_none() {
 }
 
 #[test]
+fn a_verdict_is_read_in_full_with_what_to_do_about_it() {
+    let reason = serde_json::json!({"code": "c", "state": "broken", "text": "long ".repeat(20) + "reason", "nodes": [],
+        "hint": "restart it"});
+    let told = Figures {
+        info: info(AGREED),
+        leader: leader(Some("n1")),
+        members: vec![member("n1", "up", "null", "00:00", "")],
+        verdict: serde_json::from_value(serde_json::json!({"state": "broken", "reasons": [reason]})).ok(),
+    };
+    let mut screen = healthy();
+    screen.learn(News::Figures(Box::new(told)), now());
+    let seen = |width| text(&drawn(&screen, width, 24, true)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for width in [80, 200] {
+        assert!(seen(width).contains("long long reason") && seen(width).contains("→ restart it"), "{}", seen(width));
+    }
+    let small = text(&drawn(&screen, 80, 12, true));
+    assert!(small.contains("BROKEN  1 of 1 up  long") && !small.contains('→'), "{small}");
+}
+
+#[test]
 fn a_banner_has_room_for_its_reason_at_80_columns() {
     let seen = text(&drawn(&lost(), 80, 24, true));
     let seen = seen.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -407,7 +427,7 @@ fn what_is_cut_ends_with_a_sign() {
     let lines = |width| text(&drawn(&screen, width, 24, false)).lines().map(str::to_owned).collect::<Vec<_>>();
     let narrow = lines(80);
     assert!(
-        narrow[2].ends_with('…') && narrow.iter().any(|line| line.contains("node-151.rack-07.eu-wes…")),
+        narrow[4].ends_with('…') && narrow.iter().any(|line| line.contains("node-151.rack-07.eu-wes…")),
         "{narrow:#?}"
     );
     let row = lines(180).into_iter().find(|line| line.contains(name)).expect("the whole name");
