@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time::{instant, millis};
-use crate::core::DeliveryKind;
 
 /// One message, as the event stream shows it to a client that asks for the kind `message`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,11 +40,6 @@ pub struct Message {
 
 impl From<&crate::agent::Message> for Message {
     fn from(message: &crate::agent::Message) -> Self {
-        let kind = match message.kind {
-            DeliveryKind::Broadcast => "broadcast",
-            DeliveryKind::Sent => "send",
-            DeliveryKind::Request { .. } => "request",
-        };
         Self {
             id: message.id.to_string(),
             at: message.at,
@@ -53,7 +47,7 @@ impl From<&crate::agent::Message> for Message {
             node: message.from.to_string(),
             topic: message.topic.to_string(),
             payload: STANDARD.encode(&*message.payload),
-            kind: kind.to_owned(),
+            kind: message.kind.name().to_owned(),
             reply_within_ms: message.reply_within().map(millis),
         }
     }

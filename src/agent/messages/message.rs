@@ -39,7 +39,7 @@ impl Message {
     pub const fn reply_within(&self) -> Option<Duration> {
         match self.kind {
             DeliveryKind::Request { within } => Some(within),
-            DeliveryKind::Broadcast | DeliveryKind::Sent => None,
+            _ => None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::time::Time;
 
 /// The standing of one voter.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VoterStanding {
     /// The voter.
     pub voter: Voter,
@@ -34,6 +35,7 @@ pub struct VoterStanding {
 
 /// The standings of the voters, as one node knows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VoterStandings {
     /// True if they are known from acknowledgements, as on the leader.
     pub are_heard: bool,
@@ -43,7 +45,27 @@ pub struct VoterStandings {
     pub voters: Vec<VoterStanding>,
 }
 
+impl VoterStanding {
+    /// Returns the standing of a voter of which nothing is known.
+    pub const fn unknown(voter: Voter) -> Self {
+        Self {
+            voter,
+            is_learner: false,
+            is_leader: false,
+            acknowledged: None,
+            lag: None,
+            has_lost_disk: false,
+            votes: None,
+        }
+    }
+}
+
 impl VoterStandings {
+    /// Returns the standings of these voters, of which nothing is known.
+    pub fn unknown(lease: Duration, voters: impl IntoIterator<Item = Voter>) -> Self {
+        Self { are_heard: false, lease, voters: voters.into_iter().map(VoterStanding::unknown).collect() }
+    }
+
     /// Returns true if this voter votes now; `None` if that is not known.
     pub fn votes(&self, standing: &VoterStanding, now: Time) -> Option<bool> {
         if standing.is_learner || standing.votes == Some(false) {

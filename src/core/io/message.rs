@@ -23,6 +23,7 @@ pub struct Delivery {
 
 /// The kind of message, by its receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeliveryKind {
     /// A message to all members.
     Broadcast,
@@ -33,6 +34,17 @@ pub enum DeliveryKind {
         /// The time from now within which the answer is awaited.
         within: Duration,
     },
+}
+
+impl DeliveryKind {
+    /// Returns the kind's name in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeliveryKind::Broadcast => "broadcast",
+            DeliveryKind::Sent => "send",
+            DeliveryKind::Request { .. } => "request",
+        }
+    }
 }
 
 /// A broadcast that another agent brings by a call of its own, for [`Command::Deliver`](super::Command::Deliver).

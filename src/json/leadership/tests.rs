@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::NodeId;
-use crate::core::election::{Identity, VoterStanding};
+use crate::core::election::Identity;
 use crate::core::limits::EARLIEST_FOUNDING;
 use std::time::Duration;
 
@@ -50,25 +50,14 @@ fn a_leader_says_how_its_voters_stand() {
     };
     let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)], EARLIEST_FOUNDING);
     let now = Time::ORIGIN + Duration::from_secs(100);
-    let standing = |name, identity, heard_ms: Option<u64>| VoterStanding {
-        voter: voter(name, identity),
-        is_learner: identity == 4,
-        is_leader: identity == 1,
-        acknowledged: heard_ms.map(|ms| now - Duration::from_millis(ms)),
-        lag: heard_ms.map(|_| 0),
-        has_lost_disk: false,
-        votes: (identity == 1).then_some(true),
-    };
-    let standings = VoterStandings {
-        are_heard: true,
-        lease: Duration::from_secs(2),
-        voters: vec![
-            standing("a", 1, None),
-            standing("b", 2, Some(300)),
-            standing("c", 3, Some(2_500)),
-            standing("d", 4, Some(10)),
-        ],
-    };
+    let all = [("a", 1), ("b", 2), ("c", 3), ("d", 4)].map(|(name, identity)| voter(name, identity));
+    let mut standings = VoterStandings::unknown(Duration::from_secs(2), all);
+    standings.are_heard = true;
+    (standings.voters[0].is_leader, standings.voters[0].votes) = (true, Some(true));
+    for (standing, heard_ms) in standings.voters[1..].iter_mut().zip([300, 2_500, 10]) {
+        (standing.acknowledged, standing.lag) = (Some(now - Duration::from_millis(heard_ms)), Some(0));
+    }
+    standings.voters[3].is_learner = true;
     let voters = Voters::new(Some(&electorate), None, 3, |_| None).standing(&standings, now, |_| None);
     let said: Vec<_> = voters.voters.iter().map(|voter| (voter.role.as_deref(), voter.votes)).collect();
     let expected = [("leader", true), ("follower", true), ("unreachable", false), ("learner", false)];
@@ -84,18 +73,9 @@ fn a_node_that_does_not_lead_knows_of_its_own_vote_alone() {
         identity: Identity(identity),
     };
     let electorate = Electorate::founded_by(vec![voter("a", 1), voter("b", 2), voter("c", 3)], EARLIEST_FOUNDING);
-    let standing = |(name, identity): (&str, u64)| VoterStanding {
-        voter: voter(name, identity),
-        is_learner: false,
-        is_leader: false,
-        acknowledged: None,
-        lag: None,
-        // A stranger to the voters.
-        has_lost_disk: identity == 3,
-        votes: (identity == 3).then_some(false),
-    };
-    let voters = [("a", 1), ("b", 2), ("c", 3)].map(standing).into();
-    let standings = VoterStandings { are_heard: false, lease: Duration::from_secs(2), voters };
+    let mut standings = VoterStandings::unknown(Duration::from_secs(2), electorate.voters.clone());
+    // A stranger to the voters.
+    (standings.voters[2].has_lost_disk, standings.voters[2].votes) = (true, Some(false));
     let voters = Voters::new(Some(&electorate), None, 3, |_| None).standing(&standings, Time::ORIGIN, |_| None);
     let said: Vec<_> = voters.voters.iter().map(|voter| (voter.votes, voter.lost_disk)).collect();
     assert_eq!((said, voters.failure_tolerance), (vec![(None, false), (None, false), (Some(false), true)], None));
