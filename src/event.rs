@@ -1,5 +1,6 @@
 //! [`Event`]: the changes that subscribers receive.
 
+use std::fmt;
 use std::time::SystemTime;
 
 use crate::core::election::LossReason;
@@ -8,6 +9,8 @@ use crate::lease::LeaseName;
 use crate::member::Member;
 
 /// One observed transition.
+///
+/// Its JSON, as HTTP has it, is `json::Event::new(agent.run(), &event)` (feature `client`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
@@ -143,6 +146,13 @@ pub enum EventKind {
         /// The view's number.
         number: u64,
     },
+}
+
+/// The kind's name.
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 impl EventKind {

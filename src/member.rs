@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime};
 use crate::core::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, Timing};
 
 /// One member, as this node sees it: the record that all nodes share, and the observations of this node.
+///
+/// Its JSON, as HTTP has it, is `json::Member::from(&member)` (feature `client`). What `serde` makes of its parts is the wire's form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {

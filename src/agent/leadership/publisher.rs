@@ -7,12 +7,14 @@
 //!
 //! Must not know: elections.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_core::Stream;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -24,12 +26,28 @@ use crate::agent::timers::timers;
 /// not.
 pub(crate) const MAX_NAP: Duration = Duration::from_secs(1);
 
-/// Watches who leads: tells it at any moment, and each time that it changes or is renewed.
+/// Watches who leads: tells it at any moment, and each time that it changes or is renewed. Also a [`Stream`] of what
+/// [`changed`](Self::changed) returns, which ends where that is `None`.
 ///
 /// Clones look independently. Nothing here holds a lock that the agent waits for.
-#[derive(Debug, Clone)]
 pub struct LeadershipWatch {
     published: watch::Receiver<Published>,
+    /// What a poll waits for, with a watch of its own that takes the place of this one.
+    polled: Option<Polled>,
+}
+
+type Polled = Pin<Box<dyn Future<Output = (Option<Leadership>, LeadershipWatch)> + Send + Sync>>;
+
+impl Clone for LeadershipWatch {
+    fn clone(&self) -> Self {
+        Self { published: self.published.clone(), polled: None }
+    }
+}
+
+impl fmt::Debug for LeadershipWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeadershipWatch").field("published", &self.published).finish_non_exhaustive()
+    }
 }
 
 impl LeadershipWatch {
@@ -42,6 +60,7 @@ impl LeadershipWatch {
     /// Waits until something is published after the last call of this, or of [`Self::wait_for`]: a change, or a renewal of
     /// what is so. `None` once the agent has stopped, or once the lease was given up for good. Cancel safe.
     pub async fn changed(&mut self) -> Option<Leadership> {
+        self.polled = None;
         if self.published.borrow().is_over {
             return None;
         }
@@ -50,9 +69,23 @@ impl LeadershipWatch {
         (!published.is_over).then(|| published.leadership.now())
     }
 
+    /// Polls for what [`changed`](Self::changed) waits for.
+    pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<Leadership>> {
+        let published = &self.published;
+        let polled = self.polled.get_or_insert_with(|| {
+            let mut watch = LeadershipWatch { published: published.clone(), polled: None };
+            Box::pin(async move { (watch.changed().await, watch) })
+        });
+        polled.as_mut().poll(context).map(|(changed, watch)| {
+            *self = watch;
+            changed
+        })
+    }
+
     /// Waits until what is published, as of then, is as asked for; looks at once first. `None` if the agent has stopped
     /// before that. Cancel safe.
     pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&Leadership) -> bool) -> Option<Leadership> {
+        self.polled = None;
         loop {
             // Copied first: whatever the caller does while it looks, the agent goes on publishing.
             let Published { leadership, is_over } = self.published.borrow_and_update().clone();
@@ -65,6 +98,14 @@ impl LeadershipWatch {
             }
             self.published.changed().await.ok()?;
         }
+    }
+}
+
+impl Stream for LeadershipWatch {
+    type Item = Leadership;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leadership>> {
+        self.poll_changed(context)
     }
 }
 
@@ -91,7 +132,7 @@ impl LeadershipPublisher {
     }
 
     pub(crate) fn watch(&self) -> LeadershipWatch {
-        LeadershipWatch { published: self.leadership.subscribe() }
+        LeadershipWatch { published: self.leadership.subscribe(), polled: None }
     }
 
     pub(crate) fn publish(&self, leadership: Leadership) {
@@ -383,6 +424,31 @@ mod tests {
         assert_eq!(in_time(late.wait_for(|now| now.is_me)).await, None);
         publisher.publish(leading(clock, 5, LONG));
         assert_eq!((late.get().state, late.get().term), (LeadershipState::Vacant, 4));
+    }
+
+    #[tokio::test]
+    async fn a_watch_is_a_stream_of_changes_and_a_poll_that_is_given_up_loses_none() {
+        fn assert_traits<T: Stream<Item = Leadership> + Clone + fmt::Debug + Send + Sync + Unpin>(_: &T) {}
+        let (publisher, clock) = (LeadershipPublisher::new(), Clock::start());
+        let mut watch = publisher.watch();
+        assert_traits(&watch);
+        let next = async |watch: &mut LeadershipWatch| {
+            in_time(poll_fn(|context| Pin::new(&mut *watch).poll_next(context))).await.map(|led| led.term)
+        };
+        let is_pending = |watch: &mut LeadershipWatch| {
+            watch.poll_changed(&mut Context::from_waker(std::task::Waker::noop())).is_pending()
+        };
+        for term in 3..6 {
+            assert!(is_pending(&mut watch), "nothing since");
+            publisher.publish(leading(clock, term, LONG));
+            assert_eq!(next(&mut watch).await, Some(term));
+        }
+        assert!(is_pending(&mut watch));
+        publisher.publish(leading(clock, 6, LONG));
+        assert_eq!(in_time(watch.changed()).await.map(|led| led.term), Some(6));
+        assert!(is_pending(&mut watch), "told once, however it was asked for");
+        publisher.close();
+        assert_eq!([next(&mut watch).await, next(&mut watch).await], [None, None]);
     }
 
     #[tokio::test]
