@@ -268,6 +268,44 @@ pub(crate) mod tests {
         assert_eq!(targets, ["headcount::membership", "headcount::leadership", "headcount::membership", "headcount"]);
     }
 
+    #[cfg(feature = "agent")]
+    #[tokio::test]
+    async fn directives_let_lines_through_by_topic_and_level() {
+        use tracing_subscriber::Layer as _;
+        use tracing_subscriber::filter::Targets;
+
+        let told = async |directives: &str| {
+            let kept = Kept::default();
+            drop(kept.dispatch());
+            let filter: Targets = directives.parse().expect("directives");
+            let subscriber = Dispatch::new(filter.with_subscriber(kept.clone()));
+            let journal = dispatcher::with_default(&subscriber, || Journal::start(&NodeId::new("me").expect("a name")))
+                .expect("a thread");
+            let member = crate::member::Member::for_tests("a", crate::core::Status::Up);
+            for kind in [EventKind::NodeJoined { member }, EventKind::QuorumLost { term: 7 }] {
+                journal.event(&Arc::new(Event {
+                    sequence: 1,
+                    at: std::time::SystemTime::now(),
+                    live_members: 1,
+                    kind,
+                }));
+            }
+            journal.say(Level::INFO, "hello");
+            journal.say(Level::DEBUG, "details");
+            journal.flush(LONG).await;
+            let targets = kept.targets.lock().expect("not poisoned").clone();
+            targets.join(" ")
+        };
+        let (members, leaders) = ("headcount::membership", "headcount::leadership");
+        assert_eq!(told("info").await, format!("{members} {leaders} headcount"));
+        assert_eq!(told("debug").await, format!("{members} {leaders} headcount headcount"));
+        assert_eq!(told("warn").await, leaders, "a majority is gone");
+        assert_eq!(told(members).await, members);
+        assert_eq!(told("headcount=info,headcount::membership=warn").await, format!("{leaders} headcount"));
+        assert_eq!(told("info,headcount=off").await, "");
+        assert_eq!(told("headcount=off,headcount::leadership=info").await, leaders);
+    }
+
     #[test]
     fn what_is_started_in_an_agent_s_span_does_not_name_the_agent_twice() {
         let kept = Kept::default();
