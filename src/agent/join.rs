@@ -175,7 +175,7 @@ async fn contact(
     };
     if addresses.iter().all(|address| keeper.keeps_out(*address)) {
         return Ok(Err(not_asked(
-            "this node has no key, and hears its own machine alone: give it the cluster's key file (--key-file), and restart it",
+            "this node has no key, and hears its own machine alone: give it the cluster's key file (seal.key_file), and restart it",
         )));
     }
     match ask(requests, |answer| Request::Join { addresses, answer }).await? {

@@ -97,13 +97,27 @@ fn change(id: &str, query: &Pairs) -> Result<(KeyId, bool), Refusal> {
     Ok((id, query.flag("force")?))
 }
 
+impl Refusal {
+    fn locked_out(detail: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "locked-out", "Members would be locked out", detail)
+    }
+}
+
 impl From<KeysError> for Refusal {
     fn from(error: KeysError) -> Self {
         let detail = error.to_string();
         let (status, kind, title) = match error {
             KeysError::Ring(RingError::Unknown(_)) => (StatusCode::NOT_FOUND, "no-such-key", "No such key"),
-            KeysError::LockedOut { .. } | KeysError::StillUsed { .. } => {
-                (StatusCode::CONFLICT, "locked-out", "Members would be locked out")
+            KeysError::LockedOut { id, .. } => {
+                return Self::locked_out(detail).hint(format!(
+                    "`headcount keys add {id}` adds it again, `headcount remove` removes a member, and --force forces the change"
+                ));
+            }
+            KeysError::StillUsed { .. } => {
+                return Self::locked_out(detail).hint(
+                    "`headcount keys list` shows who seals with which, `headcount keys use` has them use the others' key, \
+                     `headcount remove` removes a member, and --force forces the change",
+                );
             }
             KeysError::Stopped => return Self::stopping(detail),
             KeysError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "key-file", "The key file cannot be used"),
