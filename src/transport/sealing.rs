@@ -1,11 +1,12 @@
 //! Sealing at the edge: what the socket's driver and the links share, and what is told of packets that were refused.
 //!
 //! Owns the mode and the ring in force, which are replaced as a whole while everything runs, the numbers of connections,
-//! and the counters. Refused datagrams are never answered, and first frames of links by the reason alone; the operator
-//! is told of them once per [`TELL_INTERVAL`] and reason, with what to try.
+//! the counters, and who seals otherwise than this node does. Refused datagrams are never answered, and first frames of links
+//! by the reason alone; the operator is told of them once per [`TELL_INTERVAL`] and reason, with what to try.
 //!
 //! Must not know: members, and where keys are kept.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,40 @@ pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The number of misdirected packets within [`TELL_INTERVAL`] that the operator is told of, once in that time.
 pub(crate) const MANY_MISDIRECTED: u64 = 1_000;
+
+/// The time for which a datagram that is sealed otherwise than this node's is remembered.
+const OTHERWISE_FOR: Duration = Duration::from_secs(60);
+
+/// The number of senders of such datagrams that are remembered.
+const MAX_OTHERWISE: usize = 64;
+
+/// The datagrams of one sender that were taken and are sealed otherwise than this node's: with another key of the ring, or not
+/// at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Otherwise {
+    /// The key; `None`: none.
+    pub(crate) key: Option<KeyId>,
+    first: Instant,
+    last: Instant,
+}
+
+impl Otherwise {
+    /// Returns the time between the first and the last of them.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lasted(&self) -> Duration {
+        self.last - self.first
+    }
+
+    #[cfg(all(test, feature = "metrics"))]
+    pub(crate) fn lasting(key: Option<KeyId>, lasted: Duration) -> Self {
+        let first = Instant::now();
+        Self { key, first, last: first + lasted }
+    }
+
+    fn is_recent(&self, now: Instant) -> bool {
+        now - self.last < OTHERWISE_FOR
+    }
+}
 
 /// The number of packets within one interval.
 #[derive(Debug, Default)]
@@ -106,6 +141,8 @@ struct Shared {
     refused_from: Mutex<[Option<SocketAddr>; SealError::COUNT]>,
     quiet: Mutex<[Quiet; SealError::COUNT]>,
     misdirected: Mutex<Tally>,
+    /// The time at which the policy came into force, and who has sealed otherwise since.
+    otherwise: Mutex<(Instant, BTreeMap<SocketAddr, Otherwise>)>,
     /// The key that a packet was sealed with, last of those that this node lacks.
     lacks_key: watch::Sender<Option<KeyId>>,
     journal: Journal,
@@ -123,6 +160,7 @@ impl Sealing {
             refused_from: Mutex::default(),
             quiet: Mutex::default(),
             misdirected: Mutex::default(),
+            otherwise: Mutex::new((Instant::now(), BTreeMap::new())),
             lacks_key: watch::Sender::new(None),
             journal,
         }))
@@ -152,6 +190,40 @@ impl Sealing {
     /// Puts another policy in force: with the next packet, and for links that it forbids, at once.
     pub(crate) fn set_policy(&self, policy: SealPolicy) {
         self.0.policy.send_replace(Arc::new(policy));
+        *self.otherwise() = (Instant::now(), BTreeMap::new());
+    }
+
+    /// Notes a datagram that was taken, if it is sealed otherwise than this node's: with another key of the ring, or not at all
+    /// although there is one.
+    pub(crate) fn note(&self, from: SocketAddr, ring: &KeyRing, key: Option<KeyId>) {
+        if key == Some(ring.sealing().id()) {
+            return;
+        }
+        let (now, mut noted) = (Instant::now(), self.otherwise());
+        let senders = &mut noted.1;
+        match senders.get_mut(&from).filter(|sender| sender.key == key && sender.is_recent(now)) {
+            Some(sender) => sender.last = now,
+            None => {
+                if senders.len() >= MAX_OTHERWISE {
+                    senders.retain(|_, sender| sender.is_recent(now));
+                }
+                if senders.len() < MAX_OTHERWISE {
+                    senders.insert(from, Otherwise { key, first: now, last: now });
+                }
+            }
+        }
+    }
+
+    fn otherwise(&self) -> std::sync::MutexGuard<'_, (Instant, BTreeMap<SocketAddr, Otherwise>)> {
+        self.0.otherwise.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time for which the policy has been in force, and who has lately sealed otherwise.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lately(&self) -> (Duration, Vec<(SocketAddr, Otherwise)>) {
+        let (now, noted) = (Instant::now(), self.otherwise());
+        let recent = noted.1.iter().filter(|(_, sender)| sender.is_recent(now));
+        (now - noted.0, recent.map(|(from, sender)| (*from, *sender)).collect())
     }
 
     /// Returns the numbers of datagrams and frames refused, in the order of [`SealError::NAMES`].
@@ -296,6 +368,36 @@ mod tests {
         assert_eq!(sealing.refused(), [5, 0, 0, 0, 0, 1, 0, 0]);
         let mut quiet = sealing.0.quiet.lock().expect("nobody panicked");
         assert_eq!(quiet[0].take_turn(Duration::ZERO, 1), Some(4), "all but the one that was told");
+    }
+
+    #[cfg(feature = "metrics")]
+    #[tokio::test(start_paused = true)]
+    async fn who_seals_otherwise_is_remembered_for_a_while_and_until_the_policy_changes() {
+        let journal = Journal::start(&NodeId::new("me").expect("a name")).expect("a thread");
+        let sealing = Sealing::off(journal);
+        let ring = KeyRing::new([key(1), key(2)]).expect("a ring");
+        let from = |number: u16| SocketAddr::from(([10, 0, 0, 9], number));
+        let lately =
+            || sealing.lately().1.iter().map(|(from, it)| (from.port(), it.key, it.lasted())).collect::<Vec<_>>();
+        let second = Duration::from_secs(1);
+        for _ in 0..3 {
+            sealing.note(from(1), &ring, Some(key(1).id()));
+            sealing.note(from(2), &ring, Some(key(2).id()));
+            sealing.note(from(3), &ring, None);
+            tokio::time::advance(10 * second).await;
+        }
+        let both = [(2, Some(key(2).id()), 20 * second), (3, None, 20 * second)];
+        assert_eq!(lately(), both, "not who seals with the same key");
+        sealing.note(from(3), &ring, Some(key(2).id()));
+        assert_eq!(lately(), [both[0], (3, Some(key(2).id()), Duration::ZERO)], "it seals by now");
+        tokio::time::advance(OTHERWISE_FOR - 10 * second).await;
+        assert_eq!(lately().len(), 1, "the other one has been silent for that long");
+        let many = |sealing: &Sealing| (0..200).for_each(|number| sealing.note(from(number), &ring, None));
+        many(&sealing);
+        assert_eq!(lately().len(), MAX_OTHERWISE);
+        assert_eq!(sealing.lately().0, OTHERWISE_FOR + 20 * second);
+        sealing.set_policy(SealPolicy::clear());
+        assert_eq!(sealing.lately(), (Duration::ZERO, Vec::new()));
     }
 
     #[test]

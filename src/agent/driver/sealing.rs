@@ -25,6 +25,7 @@ impl Driver {
             }
             None => key_id_of(datagram).map_or(Ok(Opened::Clear), |id| Err(SealError::UnknownKey(id))),
         };
+        let key = key_id_of(datagram).filter(|_| opened != Ok(Opened::Clear));
         let input = match opened {
             Ok(Opened::Bound) => Input::Packet { from, bytes: &self.opened },
             Ok(Opened::Unbound) => Input::UnboundPacket { from, bytes: &self.opened },
@@ -32,6 +33,9 @@ impl Driver {
             Ok(Opened::Clear) => return self.parts.sealing.refuse(from, SealError::Unsealed),
             Err(error) => return self.parts.sealing.refuse(from, error),
         };
+        if let Some(ring) = policy.ring() {
+            self.parts.sealing.note(from, ring, key);
+        }
         self.parts.core.handle(now, input);
         self.drain(now);
     }

@@ -365,6 +365,36 @@ async fn datagrams_are_sealed_where_the_mode_says_so_and_for_those_who_may_be_th
     }
 }
 
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn datagrams_that_are_taken_and_sealed_otherwise_are_noted_and_no_others() {
+    let (mut driver, ..) = driver();
+    let from = |number: u16| SocketAddr::from(([127, 0, 0, 1], number));
+    let packet = |run| {
+        let header = Header { cluster: Header::cluster_hash("test"), run, sequence: 1, fingerprint: 0 };
+        PacketBuilder::new(&header, 1_000).finish()
+    };
+    let sealed = |number: u64| {
+        let run = Run(number + 10);
+        let mut sealer = crate::seal::DatagramSealer::new(run, "test");
+        sealer.seal(&key(number as u8), None, &packet(run)).expect("a packet")
+    };
+    let mut noted = |mode| {
+        let ring = KeyRing::new([key(1), key(2)]).expect("keys");
+        driver.parts.sealing.set_policy(SealPolicy::new(mode, ring));
+        // Of the key that seals here, of another one of the ring, of one that is not held, of none.
+        for (number, bytes) in [(1, sealed(1)), (2, sealed(2)), (3, sealed(3)), (4, packet(Run(14)))] {
+            driver.buffer[..bytes.len()].copy_from_slice(&bytes);
+            let now = driver.parts.clock.now();
+            driver.take_datagram(from(number), bytes.len(), now);
+        }
+        driver.parts.sealing.lately().1.into_iter().map(|(from, it)| (from.port(), it.key)).collect::<Vec<_>>()
+    };
+    assert_eq!(noted(SealMode::Off), []);
+    assert_eq!(noted(SealMode::Require), [(2, Some(key(2).id()))]);
+    assert_eq!(noted(SealMode::Prefer), [(4, None)], "the others were opened before");
+}
+
 #[test]
 fn what_comes_while_the_backlog_is_read_is_not_part_of_it_for_ever() {
     let mut read = 0;

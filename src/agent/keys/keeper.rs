@@ -30,6 +30,8 @@ use crate::core::NodeId;
 use crate::files;
 use crate::journal::Journal;
 use crate::seal::{Key, KeyFile, KeyId, KeyRing, RingError, SealError, SealMode};
+#[cfg(feature = "metrics")]
+use crate::transport::sealing::Otherwise;
 use crate::transport::sealing::{SealPolicy, Sealing};
 
 /// The shortest time between two looks at the key file for a key that was not held.
@@ -128,6 +130,18 @@ impl Keeper {
     #[cfg(feature = "metrics")]
     pub(crate) fn refused_from(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         self.sealing.refused_from()
+    }
+
+    /// Returns the key that a packet was sealed with, last of those that this node lacks.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lacked(&self) -> Option<KeyId> {
+        *self.sealing.lacks_key().borrow()
+    }
+
+    /// Returns the time for which mode and keys have been in force, and who has lately sealed otherwise.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn lately(&self) -> (Duration, Vec<(SocketAddr, Otherwise)>) {
+        self.sealing.lately()
     }
 
     /// Returns the numbers of datagrams and frames refused because of their seals.

@@ -11,6 +11,8 @@ use crate::agent::{Agent, Failure, Inner, Stop};
 use crate::config::LeadershipMode;
 use crate::core::{DetectionMethod, LeadershipState, NodeId, OtherElectorate, Status};
 use crate::lease::LeaseName;
+use crate::seal::SealMode;
+use crate::transport::sealing::Otherwise;
 
 /// All that is judged.
 #[derive(Debug, Clone)]
@@ -21,8 +23,15 @@ pub(crate) struct Facts {
     pub(super) cluster: NodeId,
     pub(super) address: SocketAddr,
     pub(super) uptime: Duration,
+    /// The packets that are taken and sent, and for how long that has been so.
+    pub(super) seal_mode: SealMode,
+    pub(super) sealed_for: Duration,
     /// The id of the key that seals, if one does.
     pub(super) key: Option<String>,
+    /// The id of the last key that a packet was sealed with and this node lacks.
+    pub(super) lacked_key: Option<String>,
+    /// Those whose packets of the last minute were sealed with another key than this node's, or not at all.
+    pub(super) otherwise: Vec<(SocketAddr, Otherwise)>,
     /// The thing that this node lacks to join.
     pub(super) lacks: Option<String>,
     /// The part of the agent that died, and how.
@@ -216,6 +225,7 @@ impl Agent {
         let mut unreachable = figures.unreachable.to_vec();
         unreachable.sort_unstable();
         let recent = shared.recent.at(now);
+        let (sealing, (sealed_for, otherwise)) = (keeper.info(), keeper.lately());
         let tally = Tally::new(&figures.counters, keeper.refused(), shared.socket.overflows());
         Facts {
             status: me.status,
@@ -223,7 +233,11 @@ impl Agent {
             cluster: config.cluster.clone(),
             address: me.address,
             uptime: shared.clock.elapsed(),
-            key: keeper.info().key.map(|key| key.to_string()),
+            seal_mode: sealing.mode,
+            sealed_for,
+            key: sealing.key.map(|key| key.to_string()),
+            lacked_key: keeper.lacked().map(|key| key.to_string()),
+            otherwise,
             lacks: figures.joining.as_ref().and_then(|report| report.lacks.as_ref().map(ToString::to_string)),
             failure: shared.failure(),
             stop: self.stop(),

@@ -27,6 +27,8 @@
 //! | `disk_refused` | broken | the ballot or the state cannot be written |
 //! | `observation_doubted`, `links_degraded` | degraded | a starved machine; a bad network |
 //! | `shut_out`, `packets_unused`, `packets_lost` | degraded | packets of the last minute that were not used, or lost |
+//! | `clear_taken` | unsettled, degraded after [`seals::STEP_FOR`] | the way from clear packets to sealed ones is not finished |
+//! | `keys_differ` | degraded | members seal with another key for longer than a rotation takes |
 //! | `small_pages` | well | the path lost large datagrams when this node joined |
 //! | `streams_taken` | degraded | no event stream is left |
 //! | `handler_failed`, `log_lines_lost`, `http_panicked` | well | since the start |
@@ -36,6 +38,7 @@
 mod facts;
 mod packets;
 mod recent;
+mod seals;
 #[cfg(test)]
 mod tests;
 
@@ -165,6 +168,7 @@ pub(crate) fn judge(facts: Facts) -> Verdict {
         leases(&facts, &mut reasons);
     }
     packets::judge(&facts, &mut reasons);
+    seals::judge(&facts, &mut reasons);
     reasons.extend(facts.outside);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state));
     Verdict { state: reasons.first().map_or(State::Well, |reason| reason.state), reasons }

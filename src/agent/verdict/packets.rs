@@ -89,7 +89,9 @@ pub(super) fn judge(facts: &Facts, reasons: &mut Vec<Reason>) {
             format!("{} there, and may live", verb(&shut_out, "is down", "are down"))
         };
         let from = from.map(|from| format!(", the last one from {from}")).unwrap_or_default();
-        let text = format!("{count} packets of the last minute were refused for the reason {reason}{from}: {who}");
+        let key = facts.lacked_key.as_ref().filter(|_| [UNKNOWN_KEY, NO_KEYS].contains(&reason));
+        let key = key.map(|key| format!(" (key {key})")).unwrap_or_default();
+        let text = format!("{count} packets of the last minute were refused for the reason {reason}{key}{from}: {who}");
         return reasons.push(Reason::new("shut_out", State::Degraded, text).of(&shut_out).hint(advice_on(reason)));
     }
     let total: u64 = dropped.iter().map(|(_, count)| count).sum();
@@ -110,8 +112,8 @@ fn advice_on(reason: &str) -> &'static str {
         "unknown_version" | "sealed_unknown_version" => "upgrade one side",
         NO_KEYS => "somebody seals packets, and this node takes clear ones alone: give all the same seal.mode and keys",
         UNKNOWN_KEY => {
-            "if a node of yours is there: compare its key, which the log names, with `headcount keys list` at a member, copy that \
-             member's key file to whoever of the two lacks it, and send SIGHUP; if not: close this port to it, and never take its key"
+            "if a node of yours is there: where `headcount keys list` at a member names its key, copy that member's key file here, else \
+             copy it there, and send SIGHUP; if not: close this port to it, and never take its key"
         }
         "sealed_forged" => "somebody has the key and another cluster name, or forges",
         "unsealed" => {

@@ -11,6 +11,8 @@ use crate::config::Config;
 use crate::core::election::{Lineage, Term};
 use crate::core::{Counters, DetectionMethod, LeaveReason, OtherElectorate, Profile, Time};
 use crate::lease::LeaseName;
+use crate::seal::{KeyId, SealMode};
+use crate::transport::sealing::Otherwise;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -33,7 +35,11 @@ fn well() -> Facts {
         cluster: name("shop"),
         address,
         uptime: 100 * SECOND,
+        seal_mode: SealMode::Require,
+        sealed_for: 100 * SECOND,
         key: None,
+        lacked_key: None,
+        otherwise: Vec::new(),
         lacks: None,
         failure: None,
         stop: None,
@@ -97,6 +103,20 @@ impl Facts {
     fn vacant(&mut self, vacant_for: Duration, state: LeadershipState) {
         let led = self.leadership.as_mut().expect("elected");
         (led.leader, led.remaining, led.vacant_for, led.state) = (None, None, vacant_for, state);
+    }
+
+    /// Has a mode that takes clear packets be in force for this long.
+    fn step(&mut self, mode: SealMode, sealed_for: Duration) {
+        (self.seal_mode, self.sealed_for) = (mode, sealed_for);
+    }
+
+    /// Has a member seal with another key for this long, or with none.
+    fn seals(&mut self, id: &str, key: Option<u8>, lasted: Duration) {
+        let from = "10.0.0.9:7117".parse().expect("an address");
+        self.member(id).address = from;
+        self.key = Some("6251e6ca".to_owned());
+        let key = key.map(|byte| KeyId([byte; KeyId::BYTES]));
+        self.otherwise.push((from, Otherwise::lasting(key, lasted)));
     }
 
     fn other(&mut self, term: u64) {
@@ -229,8 +249,22 @@ const CASES: &[Case] = {
         (|facts| facts.lately.dropped = vec![("other_cluster", 100)], "packets_unused", Degraded, "100 packets", "cluster names"),
         (|facts| facts.lately.dropped = vec![("unknown_key", 10)], "shut_out", Degraded, "reason unknown_key", "seal.mode"),
         (|facts| facts.lately.dropped = vec![("unsealed", 10)], "shut_out", Degraded, "unsealed, the last one from 10.0.0.9:7117: somebody is shut out", "clear packets"),
-        (|facts| facts.lately.dropped = vec![("sealed_unknown_key", 10)], "shut_out", Degraded, "10 packets of the last minute", "never take its key"),
+        (|facts| {
+            facts.lately.dropped = vec![("sealed_unknown_key", 10)];
+            facts.lacked_key = Some("6251e6ca".to_owned());
+        }, "shut_out", Degraded, "10 packets of the last minute were refused for the reason sealed_unknown_key (key 6251e6ca)", "never take its key"),
         (|facts| facts.lately.dropped = vec![("not_loopback", 10)], "shut_out", Degraded, "refused", "key file"),
+        // Seals.
+        (|facts| facts.step(SealMode::Prefer, 599 * SECOND), "clear_taken", Unsettled, "a has a key, and takes clear packets (seal.mode = prefer)", "`headcount keys list`"),
+        (|facts| {
+            facts.step(SealMode::Permit, 600 * SECOND);
+            facts.seals("d", None, SECOND);
+        }, "clear_taken", Degraded, "takes clear packets, and sends them (seal.mode = permit); d sends some", "next seal.mode"),
+        (|facts| facts.seals("d", Some(1), 20 * SECOND), "keys_differ", Degraded, "d seals with key 01010101, and a with 6251e6ca", "`headcount keys use ID`"),
+        (|facts| {
+            facts.seals("d", Some(1), 20 * SECOND);
+            facts.member("d").address = "10.0.0.8:7117".parse().expect("an address");
+        }, "keys_differ", Degraded, "10.0.0.9:7117 seals with key 01010101", "SIGHUP"),
         (|facts| facts.outside = vec![Reason::new("streams_taken", Degraded, "all taken").hint("wait")], "streams_taken", Degraded, "taken", "wait"),
     ]
 };
@@ -391,6 +425,12 @@ fn refused_packets_are_named_where_somebody_is_missing_and_what_is_normal_never_
 }
 
 #[test]
+fn what_a_rotation_and_a_change_of_modes_leave_for_seconds_is_no_trouble() {
+    assert_eq!(codes(|facts| facts.seals("d", Some(1), 19 * SECOND)), []);
+    assert_eq!(codes(|facts| facts.seals("d", None, 30 * SECOND)), [], "where it is refused it is told of as such");
+}
+
+#[test]
 fn packets_are_those_of_the_last_minute() {
     let recent = Recent::default();
     let at = |second: u64| Time::ORIGIN + Duration::from_secs(second);
@@ -448,7 +488,7 @@ async fn until(agent: &Agent, codes: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn a_real_cluster_is_well_misses_a_voter_and_is_well_again() {
+async fn a_real_cluster_is_well_misses_a_voter_is_well_again_and_serves_nobody_without_a_majority() {
     let data = tempfile::tempdir().expect("a directory");
     let start = async |id: &str, seeds: &[&Agent]| {
         let config =
@@ -477,4 +517,21 @@ async fn a_real_cluster_is_well_misses_a_voter_and_is_well_again() {
     for agent in [&a, &b, &c] {
         until(agent, &[]).await;
     }
+    b.shutdown();
+    c.shutdown();
+    until_not_ready(&a, "unavailable").await;
+    let lonely =
+        Config::new("d").expect("a name").with_profile(Profile::Local).with_seeds([b.gossip_address().to_string()]);
+    let lonely = Agent::start(lonely.with_bind(([127, 0, 0, 1], 0).into())).await.expect("it starts");
+    until_not_ready(&lonely, "joining").await;
+}
+
+/// Waits until an agent is not ready for this reason.
+async fn until_not_ready(agent: &Agent, why: &str) {
+    let deadline = tokio::time::Instant::now() + 60 * SECOND;
+    while agent.why_not_ready() != Some(why) {
+        assert!(tokio::time::Instant::now() < deadline, "{why}: {:?}, {:?}", agent.why_not_ready(), agent.verdict());
+        tokio::time::sleep(SECOND / 50).await;
+    }
+    assert!(agent.verdict().state > State::Well, "{:?}", agent.verdict());
 }

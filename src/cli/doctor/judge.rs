@@ -43,25 +43,17 @@ pub(super) fn verdict(verdict: &Verdict) -> Vec<Finding> {
     findings
 }
 
-/// Judges clear packets that are taken at an address which others reach. `mode`: that of the agent's own node.
+/// Judges clear packets alone that are taken at an address which others reach: that may be meant. `mode`: that of the agent's
+/// own node.
 pub(super) fn clear(mode: Option<&str>, reached_at: Option<SocketAddr>) -> Option<Finding> {
-    let mode = mode.filter(|mode| *mode != SealMode::Require.name())?;
-    let address = reached_at?;
-    let advice = if mode == SealMode::Off.name() {
-        "right in a network that nobody else can send to; else make a key (`headcount keys generate`) and give it to all nodes \
-         (--key-file)"
-    } else {
-        "finish the change: set seal.mode to the next step, require at last, at all members"
-    };
-    Some(Finding::warn(
-        "sealing",
-        format!(
-            "clear packets are taken at {address}, which others can reach (seal.mode = {}): whoever can send to it can change \
-             the membership",
-            plain(mode)
-        ),
-        Some(advice),
-    ))
+    mode.filter(|mode| *mode == SealMode::Off.name())?;
+    let found = format!(
+        "clear packets are taken at {}, which others can reach (seal.mode = off): whoever can send to it can change the membership",
+        reached_at?
+    );
+    let advice = "right in a network that nobody else can send to; else make a key (`headcount keys generate`) and give it to all \
+                  nodes (--key-file)";
+    Some(Finding::warn("sealing", found, Some(advice)))
 }
 
 /// Judges a loopback address that others are told; `listens_at`: another address of this machine at which the node's port

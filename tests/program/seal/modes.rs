@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::cluster::{Files, logged};
-use crate::support::Agent;
+use crate::support::{Agent, wait_for};
 
 #[test]
 fn a_node_that_others_reach_says_at_its_start_that_it_takes_clear_packets_and_a_sealed_one_has_nothing_to_say() {
@@ -49,6 +49,11 @@ fn a_step_too_far_is_told_of_with_those_who_do_not_follow() {
     a.signal(Signal::SIGHUP);
     logged(&a, "-> permit [");
     assert!(!a.log().contains("a step too far"), "{}", a.log());
+    wait_for("the verdict names the step that is not finished, and who has not taken it", || {
+        let told = a.get("/v1/verdict");
+        (told.contains("\"clear_taken\"") && told.contains("(seal.mode = permit); b sends some")).then_some(())
+    });
+    assert!(b.get("/v1/verdict").contains("\"well\""), "nothing is sealed there, nor is to be");
     write("a", "prefer");
     a.signal(Signal::SIGHUP);
     logged(&a, "seal.mode = prefer is a step too far for b (off)");
