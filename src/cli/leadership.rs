@@ -225,7 +225,8 @@ fn show_ended(ended: &EndedElectorate, out: &mut impl Write) -> Result<(), Failu
     writeln!(
         out,
         "\nThis node voted in another electorate until that ended for this one: lineage {}, led up to term {}, voters {}.\n\
-         To have it back, first part the two clusters (a name and a key of their own), then at one of its nodes:\n  \
+         It votes in this one after `headcount voters add` with its name. If two clusters met by mistake, part them (a name and a \
+         key of their own), and have the other back at one of its nodes:\n  \
          headcount recover --anew --voters {}",
         plain(&ended.lineage),
         ended.term,

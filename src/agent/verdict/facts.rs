@@ -60,6 +60,8 @@ pub(crate) struct Facts {
     pub(super) is_database_away: bool,
     /// The voters, sorted by name.
     pub(super) voters: Vec<Voter>,
+    /// True if an operator's recovery formed the electorate.
+    pub(super) is_recovered: bool,
     /// The number of voters that may yet fail, where that is known.
     pub(super) tolerance: Option<usize>,
     pub(super) other: Option<Arc<OtherElectorate>>,
@@ -260,6 +262,7 @@ impl Agent {
             lease_duration: config.leadership.timing.lease_duration,
             is_database_away: shared.is_database_away(),
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
+            is_recovered: electorate.is_some_and(|electorate| electorate.lineage != electorate.root),
             tolerance: standings.and_then(|standings| standings.failure_tolerance(now)),
             other: figures.other_electorate,
             is_aside: figures.voter_aside,

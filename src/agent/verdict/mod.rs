@@ -49,7 +49,7 @@ use facts::Facts;
 pub(super) use facts::Seen;
 pub(super) use recent::{Recent, Tally};
 
-use crate::core::{LeadershipState, NodeId, Status};
+use crate::core::{DetectionMethod, LeadershipState, NodeId, Status};
 
 /// The time for which a node joins before that is a trouble.
 const JOINS_FOR: Duration = Duration::from_secs(10);
@@ -248,12 +248,22 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
         let method = methods.next().flatten().filter(|method| methods.all(|other| other == Some(*method)));
         let cause = method.map(|method| format!(" ({})", method.name().replace('_', " "))).unwrap_or_default();
         let text = format!("{}{cause}", verb(&down, "is down", "are down"));
+        // Silence is also what a process that stands still looks like.
+        let look = match method {
+            Some(DetectionMethod::HeartbeatTimeout) => {
+                "see whether the process hangs, or its machine or network is away; then "
+            }
+            _ => "",
+        };
+        let is_led = facts.leadership.as_ref().is_some_and(|led| led.leader.is_some());
         let hint = if down.iter().any(|id| facts.voters.iter().any(|voter| voter.id == *id)) {
-            "start them again; a voter that is gone for good is replaced: `headcount voters replace OLD NEW`".to_owned()
+            // Without a majority nobody can be replaced, and a reason of its own says what to do.
+            let replaced = "; a voter that is gone for good is replaced: `headcount voters replace OLD NEW`";
+            format!("{look}start them again{}", if is_led { replaced } else { "" })
         } else if down.len() == 1 {
-            format!("start it again, or `headcount remove {first}` if it is gone for good")
+            format!("{look}start it again, or `headcount remove {first}` if it is gone for good")
         } else {
-            "start them again, or `headcount remove NAME` those that are gone for good".to_owned()
+            format!("{look}start them again, or `headcount remove NAME` those that are gone for good")
         };
         reasons.push(Reason::new("member_down", Degraded, text).of(&down).hint(hint));
     }
@@ -382,14 +392,17 @@ fn nobody_leads(facts: &Facts, led: &facts::Led) -> Reason {
         return Reason::new("no_majority", state, text).hint(RECOVER);
     }
     let text = "nobody leads: an election is due";
-    let hint = "normal for a lease after a leader is gone; if it lasts, too few voters vote: `headcount voters list`, and \
-                `headcount doctor` at each of them says why";
+    let see = "too few voters vote: `headcount voters list`, and `headcount doctor` at each of them says why";
+    let hint = match state {
+        State::Broken => see.to_owned(),
+        _ => format!("normal for a lease after a leader is gone; if it lasts, {see}"),
+    };
     Reason::new("no_leader", state, text).hint(hint)
 }
 
 /// A thing to try where a majority of the voters is missing: the last one of all is to be taken by people alone.
 const RECOVER: &str = "start the voters that are missing (`headcount voters list`); only if a majority of them is lost for good, \
-    disks and all: `headcount recover` at one that is left, and never while they may be alive behind a cut";
+    disks and all: `headcount recover --voters NAME` at one that is left, and never while they may be alive behind a cut";
 
 fn no_majority(facts: &Facts, state: State, what: &str, missing: &[NodeId]) -> Reason {
     let (all, majority) = (facts.voters.len(), facts.majority());
@@ -424,6 +437,12 @@ fn recover_lost(facts: &Facts) -> String {
 fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
     let all = facts.voters.len();
     if all < SPARES_ONE {
+        // One or two voters may be meant so, but not where a recovery left them.
+        if facts.is_recovered {
+            let text = "a recovery left too few voters: if one more fails, nobody leads";
+            let hint = "`headcount voters add NAME`, up to three again; old ones that are back are added, too";
+            reasons.push(Reason::new("no_voter_to_spare", State::Degraded, text).hint(hint));
+        }
         return;
     }
     let missing = facts.voters_that(|voter| !voter.may_vote());

@@ -62,6 +62,7 @@ fn well() -> Facts {
         lease_duration: 5 * SECOND,
         is_database_away: false,
         voters: ["a", "b", "c"].map(voter).to_vec(),
+        is_recovered: false,
         tolerance: None,
         other: None,
         is_aside: false,
@@ -154,6 +155,7 @@ const CASES: &[Case] = {
             facts.are(&["d"], DOWN, LOST);
             facts.are(&["e"], DOWN, SILENT);
         }, "member_down", Degraded, "d and e are down", "`headcount remove NAME`"),
+        (|facts| facts.are(&["d"], DOWN, SILENT), "member_down", Degraded, "d is down (heartbeat timeout)", "see whether the process hangs"),
         (|facts| facts.are(&["d"], Status::Suspect, SILENT), "member_suspected", Unsettled, "d is suspected", "stand still"),
         (|facts| facts.are(&["d"], Status::Joining, None), "member_joining", Unsettled, "d is joining", ""),
         (|facts| facts.are(&["d"], Status::Leaving, None), "member_leaving", Unsettled, "d is leaving", ""),
@@ -224,6 +226,10 @@ const CASES: &[Case] = {
             }
         }, "voters_lost_data", Broken, "3 of 3", "`headcount recover --anew --voters a,b,c` at any member"),
         // Voters.
+        (|facts| {
+            facts.voters.truncate(1);
+            facts.is_recovered = true;
+        }, "no_voter_to_spare", Degraded, "a recovery left too few voters", "headcount voters add"),
         (|facts| facts.tolerance = Some(0), "no_voter_to_spare", Degraded, "if one more voter fails, nobody leads", "headcount voters list"),
         (|facts| {
             facts.tolerance = Some(0);
