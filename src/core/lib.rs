@@ -32,8 +32,7 @@
 //! | the table of members, and what this node alone knows of each | `view/` |
 //! | names, records, and how two records merge | `member/` |
 //! | bytes: packets and messages, encoded and decoded | `wire/` |
-//! | what is lent to send by; the messages of a packet, and whose it is; how often strangers are asked and answered | `packet/` |
-//! | what is gathered for the answer to a packet, and why every exchange ends | `incoming/` |
+//! | what is lent to send by; the messages of a packet, whose it is, and its answer; why every exchange ends | `packet/` |
 //! | what is lent to all; all deadlines in one table; what is counted | `context`, `timers`, `counters` |
 //! | inputs and outputs; topics, ids and payloads of messages | `io/`, `envelope/` |
 //! | time as a number, random numbers, bounds, settings, maps whose order never shows | `time`, `random`, `limits`, `settings/`, `map`, `window`, `recent` |
@@ -63,7 +62,6 @@ mod discovery;
 mod dissemination;
 pub mod election;
 mod envelope;
-mod incoming;
 mod io;
 mod joining;
 mod leadership;

@@ -13,10 +13,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pages::Pages;
 use super::proof::Prover;
-use super::rates::{Turn, Turns};
-use super::sender::Sender;
+use super::rates::{Pages, Turn, Turns};
+use super::senders::Sender;
 use crate::connectivity::Paths;
 use crate::context::Context;
 use crate::counters::{Carrier, DropReason};

@@ -1,5 +1,5 @@
 //! Questions and answers between two cores: whatever one says to the other, and the other to it, all is quiet soon (see
-//! the table on the page of `incoming`).
+//! the table on the page of `packet`).
 
 use std::time::Duration;
 

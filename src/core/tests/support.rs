@@ -6,9 +6,8 @@
 use std::net::SocketAddr;
 
 use crate::Core;
-use crate::incoming::{Answer, Beside};
 use crate::member::{NodeId, ProtocolRange, Record, Run, Status, Tags};
-use crate::packet::{News, Sender, SenderKind};
+use crate::packet::{Answer, Beside, News, Sender, SenderKind};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::{Peer, Slot};

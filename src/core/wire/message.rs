@@ -3,7 +3,7 @@
 //! A new kind is a variant, at the end; [`Message::KINDS`]; its row in `wiring::dispatching`; its bytes in `tests/codec.rs`
 //! and `tests/golden.txt`: the compiler and tests ask for these. What is said of few kinds alone is to be looked at as well:
 //! its addresses and bounds (`read`), whether it may go to a run that is not known ([`Message::may_be_unbound`]), whether one
-//! packet has it answered once (`incoming::answer`), whether it may open a bootstrap link (`wiring::linking`).
+//! packet has it answered once (`packet::answer`), whether it may open a bootstrap link (`wiring::linking`).
 
 use std::net::SocketAddr;
 

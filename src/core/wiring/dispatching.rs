@@ -5,7 +5,7 @@
 //! - From strangers only this goes further: questions; answers to our own, which prove by a nonce that we asked, or come from the
 //!   node that we join by; from whoever just proved an address, what it holds this node for; and that an admitted joiner is Up.
 //!   Everything else marks the packet as a stranger's.
-//! - Of each kind of questions that are answered by packets of their own, the first in a packet counts (see `incoming::answer`).
+//! - Of each kind of questions that are answered by packets of their own, the first in a packet counts (see `packet::answer`).
 //!
 //! Must not know: what becomes of a message.
 
@@ -14,11 +14,10 @@ use std::time::Duration;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
-use crate::incoming::Answer;
 use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
-use crate::packet::{Introduction, News, Sender, Turn};
+use crate::packet::{Answer, Introduction, News, Sender, Turn};
 use crate::wire::{Confirmation, Heartbeat, Message};
 
 impl Core {

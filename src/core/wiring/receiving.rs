@@ -7,7 +7,7 @@
 //! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
 //!   address, and of its messages only those are read that need no receiver (`Message::may_be_unbound`): it is no sign of
 //!   life, and brings neither news nor votes.
-//! - What is gathered of its messages (see `incoming::answer`) goes back as one packet at most.
+//! - What is gathered of its messages (see `packet::answer`) goes back as one packet at most.
 //! - An answer to an address that is not proven is never larger than the question, and is limited in rate. No stranger is told
 //!   our run before its address echoed a nonce of ours: until then answers are anonymous.
 //! - Answers carry the reply flag, and a reply is never answered with updates.
@@ -19,12 +19,14 @@ use std::net::SocketAddr;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::detection::arrived_at;
-use crate::incoming::{Answer, Beside, answer_proven, answer_unbound, reject};
 use crate::io::{Notice, Receiver};
 use crate::limits::ANSWER_INTERVAL;
 use crate::member::Record;
 use crate::membership::may_confirm;
-use crate::packet::{Inbox, Received, Sender, SenderKind, Turn, Way, brings_proof, sender_kind};
+use crate::packet::{
+    Answer, Beside, Inbox, Received, Sender, SenderKind, Turn, Way, answer_proven, answer_unbound, brings_proof,
+    reject, sender_kind,
+};
 use crate::view::{Slot, View, is_due};
 use crate::window::Novelty;
 use crate::wire::{Confirmation, Header, Message, Messages, Nonce, PacketError, Refusal, read};

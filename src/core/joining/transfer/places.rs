@@ -1,5 +1,5 @@
 //! The sponsor's side as a machine: its inputs are joiners that come and pull, its output is whose place is free. (How many
-//! pages are sent is limited with all other records: see `packet::pages`.)
+//! pages are sent is limited with all other records: see `packet::rates`.)
 //!
 //! Invariants:
 //! - At most [`MAX_VIEWS_SERVED`] joiners have a place, one for each address.
