@@ -18,19 +18,16 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | a packet as a whole, and its header | `packet`, `header` |
-//! | every message: the specification; what messages of membership and of leadership carry | `message`; `fields`, `leading` |
+//! | a packet as a whole: its header; why bytes are none | `packet` |
+//! | every message: the specification, and what is said of each kind | `message` |
+//! | what messages of membership and of leadership carry | `fields`, `leading` |
 //! | messages between programs | `parcel` |
 //! | reading no more than is needed: a record in place | `read`, `raw` |
-//! | why bytes are no packet; address families in words | `error`, `families` |
 //!
 //! Invariants: no input makes the decoder panic or allocate more than a small multiple of the datagram; a packet is
 //! accepted as a whole or not at all. This module must not know the *meaning* of a message.
 
-mod error;
-mod families;
 mod fields;
-mod header;
 mod leading;
 mod message;
 mod packet;
@@ -38,15 +35,13 @@ mod parcel;
 mod raw;
 mod read;
 
-pub use error::PacketError;
-pub(crate) use families::{Families, family};
 pub use fields::{Candidacy, Candidate, Confirmation, Echo, Heartbeat, Nonce, Note, Refusal, Seeking, Update};
-pub use header::{Header, VERSION};
+pub(crate) use fields::{Families, family};
 pub use leading::{
     ChangeVoters, LeaderClaim, LeaderRenewal, LeaseUpdate, ViewPart, VoterRequest, VotersChanged, WantView,
 };
 pub use message::Message;
-pub use packet::{Packet, PacketBuilder};
+pub use packet::{Header, Packet, PacketBuilder, PacketError, VERSION};
 pub use parcel::{Broadcast, DirectMessage, Purpose, Span};
 pub(super) use raw::RawRecord;
 pub(super) use read::{Messages, RawUpdate, Read, read};

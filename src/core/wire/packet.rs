@@ -1,14 +1,73 @@
-//! Packets as a whole: decoded, and built message by message behind their header.
+//! Packets as a whole: decoded, and built message by message behind their header, which says whose they are, and of which
+//! cluster; and why bytes are none.
 
 use serde::Serialize;
 
-use super::error::PacketError;
 use super::fields::{Note, Update};
-use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::Message;
 use super::read::{Read, read};
 use crate::limits::MAX_MESSAGES_PER_PACKET;
-use crate::member::{ProtocolRange, Record};
+use crate::member::{ProtocolRange, Record, Run};
+
+/// The format version that this build speaks.
+pub const VERSION: u8 = 1;
+
+pub(super) const MAGIC: [u8; 2] = *b"HC";
+/// The mark of a refusal, see [`Packet::refusal`].
+pub(super) const REFUSAL_KEY: u8 = 0xff;
+
+/// The part of a packet before the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The low half of the XXH3-64 of the cluster's name.
+    pub cluster: u32,
+    /// The run of the sender; [`Run::NOBODY`] in anonymous packets.
+    pub run: Run,
+    /// The number of the packet, counted by its sender from 1; a number that is not fresh is not accepted. 0 in
+    /// anonymous packets, and only there.
+    pub sequence: u64,
+    /// The fingerprint of the sender's view.
+    pub fingerprint: u64,
+}
+
+impl Header {
+    /// Returns the header of an anonymous packet: strangers learn no run before they proved their address.
+    pub const fn anonymous(cluster: u32) -> Self {
+        Header { cluster, run: Run::NOBODY, sequence: 0, fingerprint: 0 }
+    }
+
+    /// Returns the cluster's hash as it stands in headers.
+    pub fn cluster_hash(name: &str) -> u32 {
+        xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32
+    }
+}
+
+/// The reason why a datagram is not a valid packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PacketError {
+    /// Not our format, cut short, out of bounds, or not the canonical encoding.
+    #[error("malformed packet")]
+    Malformed,
+    /// A format version that this build does not speak.
+    #[error("unknown format version {found}")]
+    UnknownVersion {
+        /// The version found.
+        found: u8,
+    },
+    /// The sender does not speak our format version, and said so.
+    #[error("refused: the sender speaks versions {} to {}", speaks.min, speaks.max)]
+    Refused {
+        /// The versions that it speaks.
+        speaks: ProtocolRange,
+    },
+    /// Sealed, or sealed with a key that is not known.
+    #[error("sealed with unknown key {found}")]
+    UnknownKey {
+        /// The key id found.
+        found: u8,
+    },
+}
 
 /// A decoded packet.
 #[derive(Debug, Clone, PartialEq, Eq)]

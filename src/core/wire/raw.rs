@@ -8,7 +8,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
-use super::error::PacketError;
+use super::packet::PacketError;
 use crate::member::{
     LeaveReason, NodeId, ProtocolRange, Record, Run, Status, Tags, canonical, check_name, is_reachable,
 };

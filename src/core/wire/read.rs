@@ -8,10 +8,9 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-use super::error::PacketError;
 use super::fields::{Echo, Heartbeat, Note, Refusal, Seeking};
-use super::header::{Header, MAGIC, REFUSAL_KEY, VERSION};
 use super::message::{DIGEST_BYTES, Message};
+use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
 use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};
 use crate::election::Electorate;
