@@ -93,22 +93,10 @@ impl Answer {
         Self { way, kind, beside, shown, owed, stranger: false, asked }
     }
 
-    /// Returns true if a message asks what the packet asked before, and would be answered by packets of its own. A question
-    /// takes a few bytes, and whoever forges a member's address could have a packet full of them answered there: of each kind
-    /// the first counts.
+    /// Returns true if a message asks what the packet asked before, and would be answered by packets of its own; takes note of
+    /// its kind if so.
     pub(crate) fn note_repeated(&mut self, message: &Message) -> bool {
-        if !matches!(
-            message,
-            Message::Pull { .. }
-                | Message::Want { .. }
-                | Message::Severed { .. }
-                | Message::Election(_)
-                | Message::WantView(_)
-                | Message::ChangeVoters(_)
-                | Message::HaveBroadcasts(_)
-                | Message::IAm { .. }
-                | Message::ReachMe { .. }
-        ) {
+        if !message.rules().is_answered_apart {
             return false;
         }
         let kind = discriminant(message);

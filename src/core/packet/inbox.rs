@@ -111,7 +111,8 @@ impl Inbox {
     /// Keeps those of the messages of an unbound packet that need no receiver; returns true if there were others.
     pub(crate) fn keep_unbound(&mut self) -> bool {
         let read = self.received.len();
-        self.received.retain(|received| matches!(received, Received::Message(message) if message.may_be_unbound()));
+        self.received
+            .retain(|received| matches!(received, Received::Message(message) if message.rules().may_be_unbound));
         self.received.len() < read
     }
 

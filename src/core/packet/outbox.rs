@@ -315,7 +315,7 @@ impl Outbox<'_> {
 
     /// Answers a stranger with one message, never larger than its question, and does not say who answers.
     pub(crate) fn answer_with(&mut self, sender: Sender, message: &Message) {
-        if sender.run.is_nobody() && !message.may_be_unbound() {
+        if sender.run.is_nobody() && !message.rules().may_be_unbound {
             // No node asks for that without its name.
             return self.cx.counters.drop(DropReason::UnknownRun);
         }

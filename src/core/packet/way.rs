@@ -205,5 +205,5 @@ impl Outbox<'_> {
 /// Returns true if a packet consists of messages that need no receiver.
 fn needs_no_receiver(bytes: &[u8]) -> bool {
     let Ok((_, mut messages)) = read(bytes) else { return false };
-    messages.all(|message| matches!(message, Ok(Read::Message(message)) if message.may_be_unbound()))
+    messages.all(|message| matches!(message, Ok(Read::Message(message)) if message.rules().may_be_unbound))
 }

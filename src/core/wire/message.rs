@@ -1,17 +1,17 @@
 //! The messages. Their doc comments are the specification of the protocol.
 //!
-//! A new kind is a variant, at the end; [`Message::KINDS`]; its row in `wiring::dispatching`; its bytes in `tests/codec.rs`
-//! and `tests/golden.txt`: the compiler and tests ask for these. What is said of few kinds alone is to be looked at as well:
-//! its addresses and bounds (`read`), whether it may go to a run that is not known ([`Message::may_be_unbound`]), whether one
-//! packet has it answered once (`packet::answer`), whether it may open a bootstrap link (`wiring::linking`).
+//! A new kind is a variant, at the end; [`Message::KINDS`]; its rules ([`Message::rules`]), its addresses and bounds
+//! ([`Message::settle`]); its row in `wiring::dispatching`, which says who may send it; its bytes in `tests/codec.rs` and
+//! `tests/golden.txt`: the compiler and tests ask for all of these. Few kinds open a bootstrap link (`wiring::linking`).
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::election::{ElectionMessage, ElectorateReport};
-use crate::limits::MAX_REFERRALS;
-use crate::member::{NodeId, Record, Run, Status};
+use super::parcel::{are_spans, is_number};
+use crate::election::{ElectionMessage, Electorate, ElectorateReport};
+use crate::limits::{MAX_REFERRALS, PAGES_IN_FLIGHT};
+use crate::member::{NodeId, Record, Run, Status, canonical, is_reachable};
 use crate::wire::{
     Broadcast, ChangeVoters, Confirmation, DirectMessage, Heartbeat, LeaderClaim, LeaderRenewal, LeaseUpdate, Nonce,
     Refusal, Seeking, Span, Update, ViewPart, VotersChanged, WantView,
@@ -255,7 +255,7 @@ pub enum Message {
 }
 
 /// The length of the digest in [`Message::Digest`], in bytes.
-pub(super) const DIGEST_BYTES: usize = 1_024;
+const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// The number of kinds that this build knows; higher kinds are skipped and counted.
@@ -267,25 +267,142 @@ impl Message {
     /// The kind of [`Message::Page`].
     pub const PAGE_KIND: u32 = 16;
 
-    /// Returns true for what goes to a node whose run is not known, and so is sealed for anybody: questions, answers to the
-    /// nameless by a nonce of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
-    pub(crate) fn may_be_unbound(&self) -> bool {
-        matches!(
-            self,
-            Message::WhoAreYou { .. }
-                | Message::IAm { .. }
-                | Message::Join { .. }
-                | Message::Seeking(_)
-                | Message::ReachMe { .. }
-                | Message::ElectorateReport(_)
-                | Message::Refused { .. }
-                | Message::Reply
-                | Message::Padding(_)
-        )
-    }
-
     /// The kind of [`Message::Election`].
     pub const ELECTION_KIND: u32 = 28;
     /// The kind of [`Message::Unlink`].
     pub const UNLINK_KIND: u32 = 24;
+
+    /// Returns the rules for its kind.
+    pub(crate) const fn rules(&self) -> Rules {
+        let (may_be_unbound, is_answered_apart) = match self {
+            Message::IAm { .. } | Message::ReachMe { .. } => (true, true),
+            Message::Reply
+            | Message::Padding(_)
+            | Message::WhoAreYou { .. }
+            | Message::Join { .. }
+            | Message::Seeking(_)
+            | Message::Refused { .. }
+            | Message::ElectorateReport(_) => (true, false),
+            Message::Pull { .. }
+            | Message::Want { .. }
+            | Message::Severed { .. }
+            | Message::Election(_)
+            | Message::WantView(_)
+            | Message::ChangeVoters(_)
+            | Message::HaveBroadcasts(_) => (false, true),
+            Message::Heartbeat(_)
+            | Message::Update(_)
+            | Message::Probe { .. }
+            | Message::Ack { .. }
+            | Message::HeldStatus { .. }
+            | Message::Challenge { .. }
+            | Message::Welcome { .. }
+            | Message::NotUp { .. }
+            | Message::Behind { .. }
+            | Message::Wait { .. }
+            | Message::Elsewhere { .. }
+            | Message::Page { .. }
+            | Message::Confirm(_)
+            | Message::Confirmed(_)
+            | Message::LastHeard { .. }
+            | Message::HeardAt { .. }
+            | Message::Digest { .. }
+            | Message::Unlink
+            | Message::Alive { .. }
+            | Message::LeaderClaim(_)
+            | Message::LeaderRenewal(_)
+            | Message::WhoLeads { .. }
+            | Message::ViewPart(_)
+            | Message::VotersChanged(_)
+            | Message::Reached { .. }
+            | Message::Unheard
+            | Message::LeaseUpdate(_)
+            | Message::Broadcast(_)
+            | Message::WantBroadcasts(_)
+            | Message::Direct(_)
+            | Message::Receipt { .. } => (false, false),
+        };
+        Rules { may_be_unbound, is_answered_apart }
+    }
+
+    /// Brings the addresses in it into their one form; returns false if it breaks bounds that its types do not enforce.
+    pub(super) fn settle(&mut self) -> bool {
+        let settle = |address: &mut SocketAddr| {
+            *address = canonical(*address);
+            is_reachable(*address)
+        };
+        match self {
+            Message::IAm { record, .. }
+            | Message::Join { record, .. }
+            | Message::NotUp { record, .. }
+            | Message::Welcome { sponsor: record, .. } => {
+                record.address = canonical(record.address);
+                record.is_well_formed()
+            }
+            Message::Elsewhere { members, .. } => members.iter_mut().flatten().all(settle),
+            Message::Seeking(seeking) => seeking.first.as_mut().is_none_or(|first| settle(&mut first.address)),
+            Message::ReachMe { address, .. } => settle(address),
+            Message::Refused { refusal, .. } => {
+                match refusal {
+                    Refusal::NameInUse { holder } => *holder = canonical(*holder),
+                    Refusal::Unreachable { advertised, heard_from } => {
+                        (*advertised, *heard_from) = (canonical(*advertised), canonical(*heard_from));
+                    }
+                    Refusal::OtherCluster | Refusal::Protocol { .. } => {}
+                }
+                true
+            }
+            Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
+            Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
+            Message::HeldStatus { incarnation, .. } | Message::Behind { incarnation, .. } => {
+                *incarnation < Record::INCARNATION_LIMIT - 1
+            }
+            Message::ElectorateReport(founded) => founded.descent.is_well_formed(),
+            Message::Broadcast(broadcast) => broadcast.is_well_formed(),
+            Message::HaveBroadcasts(spans) | Message::WantBroadcasts(spans) => are_spans(spans),
+            Message::Direct(message) => message.is_well_formed(),
+            Message::Receipt { number } => is_number(*number),
+            Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
+            // The first two are read apart (see `read`); the election and its leaders look at what is theirs themselves.
+            Message::Heartbeat(_)
+            | Message::Update(_)
+            | Message::Election(_)
+            | Message::LeaderClaim(_)
+            | Message::LeaderRenewal(_)
+            | Message::WhoLeads { .. }
+            | Message::WantView(_)
+            | Message::ViewPart(_)
+            | Message::ChangeVoters(_)
+            | Message::LeaseUpdate(_)
+            | Message::Reply
+            | Message::Probe { .. }
+            | Message::Ack { .. }
+            | Message::WhoAreYou { .. }
+            | Message::Challenge { .. }
+            | Message::Wait { .. }
+            | Message::Page { .. }
+            | Message::Confirm(_)
+            | Message::Confirmed(_)
+            | Message::Padding(_)
+            | Message::LastHeard { .. }
+            | Message::HeardAt { .. }
+            | Message::Want { .. }
+            | Message::Unlink
+            | Message::Severed { .. }
+            | Message::Alive { .. }
+            | Message::Reached { .. }
+            | Message::Unheard => true,
+        }
+    }
+}
+
+/// What holds for all messages of a kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// It goes to nodes whose run is not known, and so is sealed for anybody: questions, answers to the nameless by a nonce
+    /// of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
+    pub(crate) may_be_unbound: bool,
+    /// It is answered by packets of its own, so that of several in one packet the first counts: a question takes a few bytes,
+    /// and a packet full of them would have its answers sent to whichever member's address it is forged for.
+    pub(crate) is_answered_apart: bool,
 }

@@ -4,18 +4,14 @@
 //! Reading is checking: a reader that reads to the end, and decodes the updates that it does not hold, has validated
 //! the whole packet.
 
-use std::net::SocketAddr;
-
 use serde::Serialize;
 
-use super::fields::{Echo, Heartbeat, Note, Refusal, Seeking};
-use super::message::{DIGEST_BYTES, Message};
+use super::fields::{Echo, Heartbeat, Note};
+use super::message::Message;
 use super::packet::{Header, MAGIC, PacketError, REFUSAL_KEY, VERSION};
-use super::parcel::{are_spans, is_number};
 use super::raw::{Bytes, RawRecord};
-use crate::election::Electorate;
-use crate::limits::{MAX_MESSAGES_PER_PACKET, PAGES_IN_FLIGHT};
-use crate::member::{ProtocolRange, Record, Run, Status, canonical, is_reachable};
+use crate::limits::MAX_MESSAGES_PER_PACKET;
+use crate::member::{ProtocolRange, Run, Status};
 
 /// The length of magic, version, key id, cluster and run together, in bytes.
 const FIXED_BYTES: usize = 16;
@@ -153,10 +149,9 @@ impl<'a> Messages<'a> {
             return Ok(Read::Unknown);
         }
         let (mut message, rest) = postcard::take_from_bytes::<Message>(body).map_err(|_| PacketError::Malformed)?;
-        if !rest.is_empty() || !is_canonical(&message, body) || !is_well_formed(&message) {
+        if !rest.is_empty() || !is_canonical(&message, body) || !message.settle() {
             return Err(PacketError::Malformed);
         }
-        addresses(&mut message, |address| *address = canonical(*address));
         Ok(Read::Message(Box::new(message)))
     }
 }
@@ -197,50 +192,6 @@ fn is_canonical(value: &impl Serialize, bytes: &[u8]) -> bool {
         }
     }
     postcard::serialize_with_flavor(value, Compare { expected: bytes }).unwrap_or(false)
-}
-
-/// Calls `f` with every address in a message.
-fn addresses(message: &mut Message, mut f: impl FnMut(&mut SocketAddr)) {
-    match message {
-        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
-            f(&mut record.address);
-        }
-        Message::Welcome { sponsor, .. } => f(&mut sponsor.address),
-        Message::Elsewhere { members, .. } => members.iter_mut().flatten().for_each(f),
-        Message::Seeking(Seeking { first: Some(first), .. }) => f(&mut first.address),
-        Message::ReachMe { address, .. } => f(address),
-        Message::Refused { refusal: Refusal::NameInUse { holder }, .. } => f(holder),
-        Message::Refused { refusal: Refusal::Unreachable { advertised, heard_from }, .. } => {
-            f(advertised);
-            f(heard_from);
-        }
-        _ => {}
-    }
-}
-
-/// Checks the bounds that the types themselves do not enforce.
-fn is_well_formed(message: &Message) -> bool {
-    match message {
-        Message::IAm { record, .. } | Message::Join { record, .. } | Message::NotUp { record, .. } => {
-            record.is_well_formed()
-        }
-        Message::Welcome { sponsor, .. } => sponsor.is_well_formed(),
-        Message::Elsewhere { members, .. } => members.iter().flatten().all(|address| is_reachable(*address)),
-        Message::Seeking(seeking) => seeking.first.is_none_or(|first| is_reachable(first.address)),
-        Message::ReachMe { address, .. } => is_reachable(*address),
-        Message::Digest { buckets } => buckets.len() == DIGEST_BYTES,
-        Message::Pull { pages, .. } => (1..=PAGES_IN_FLIGHT).contains(pages),
-        Message::HeldStatus { incarnation, .. } | Message::Behind { incarnation, .. } => {
-            *incarnation < Record::INCARNATION_LIMIT - 1
-        }
-        Message::ElectorateReport(founded) => founded.descent.is_well_formed(),
-        Message::Broadcast(broadcast) => broadcast.is_well_formed(),
-        Message::HaveBroadcasts(spans) | Message::WantBroadcasts(spans) => are_spans(spans),
-        Message::Direct(message) => message.is_well_formed(),
-        Message::Receipt { number } => is_number(*number),
-        Message::VotersChanged(changed) => changed.result.as_ref().map_or(true, Electorate::is_well_formed),
-        _ => true,
-    }
 }
 
 #[cfg(test)]
