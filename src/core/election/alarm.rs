@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::raw::Lineage;
+use super::electorate::Lineage;
 use crate::member::NodeId;
 
 /// A condition that an operator must know of; `Display` says what happened and what to try. The receiver limits the

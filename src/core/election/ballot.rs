@@ -17,10 +17,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::{Descent, Electorate, EndedElectorate, VoterChange};
-use super::raw::{Digest, Identity};
+use super::electorate::{Descent, Electorate, EndedElectorate, Identity, VoterChange};
 use super::term::Term;
-use super::view::{NumberedView, ViewRef};
+use super::view::{Digest, NumberedView, ViewRef};
 use crate::member::NodeId;
 use crate::settings::MAX_LEASE;
 

@@ -14,8 +14,8 @@
 //!
 //! Must not know: how the voter came to be ahead.
 
+use super::electorate::Identity;
 use super::message::Body;
-use super::raw::Identity;
 use super::term::Term;
 use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::MAX_TERMS_BEHIND;

@@ -23,8 +23,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::electorate::Identity;
 use super::message::Body;
-use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Context, Election, Role, Rules};

@@ -16,11 +16,19 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::MAX_NUMBER;
 use crate::limits::MAX_VOTERS;
 use crate::member::NodeId;
+
+/// 64 random bits drawn by a voter at its first start, and kept in its data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Identity(#[serde(with = "postcard::fixint::le")] pub u64);
+
+/// The name of an electorate, kept when its voters change: the hash of the first electorate, or a number drawn at a
+/// recovery. Electorates of different lineages refuse each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Lineage(#[serde(with = "postcard::fixint::le")] pub u64);
 
 /// A voter: a name and the identity behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

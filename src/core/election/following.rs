@@ -12,8 +12,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::electorate::Identity;
 use super::message::{Body, Renewal};
-use super::raw::Identity;
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Action, Alarm, Context, Election, LossReason, Role, Rules};

@@ -28,9 +28,8 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::electorate::{Descent, Electorate, Voter};
+use super::electorate::{Descent, Electorate, Identity, Lineage, Voter};
 use super::message::{Body, ElectorateReport, Roster};
-use super::raw::{Identity, Lineage};
 use super::view::NumberedView;
 use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::{EARLIEST_FOUNDING, IDENTITY_TIMEOUT};

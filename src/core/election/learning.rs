@@ -6,8 +6,7 @@
 //! Must not know: what happens to the change afterwards (see `changing`).
 
 use super::changing::{ChangeStage, PendingChange};
-use super::electorate::{Voter, VoterChange};
-use super::raw::Identity;
+use super::electorate::{Identity, Voter, VoterChange};
 use super::view::ViewRef;
 use super::{ChangeError, Context, Election, Role, Rules};
 use crate::limits::{IDENTITY_TIMEOUT, LEARNING_TIMEOUT};

@@ -8,8 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::{Descent, Electorate};
-use super::raw::{Identity, Lineage};
+use super::electorate::{Descent, Electorate, Identity, Lineage};
 use super::term::Term;
 use super::view::{Delta, ViewRef};
 

@@ -21,7 +21,7 @@
 //! | the state of the machine, and its inputs | this page |
 //! | the vocabulary of its interface; alarms; why something is not done | `io`, `alarm`, `refusals` |
 //! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
-//! | the messages between voters: their form, their sending, whose count | `message`, `raw`, `sending`, `admission` |
+//! | the messages between voters: their form, their sending, whose count | `message`, `sending`, `admission` |
 //! | the ballot that is to be written, and what waits for it | `disk` |
 //! | numbered views; a voter to be, that gets them | `view`, `learning` |
 //! | voters that are to lead nothing | `draining` |
@@ -54,7 +54,6 @@ mod message;
 mod numbering;
 mod place;
 mod promise;
-mod raw;
 mod recovery;
 mod refusals;
 mod rules;
@@ -80,14 +79,13 @@ pub use crate::settings::{LeaderPolicy, LeaseTiming, MAX_LEASE, MIN_LEASE, OnRes
 pub use alarm::Alarm;
 pub use ballot::Ballot;
 pub(crate) use electorate::Rank;
-pub use electorate::{Descent, Electorate, EndedElectorate, Voter, VoterChange};
+pub use electorate::{Descent, Electorate, EndedElectorate, Identity, Lineage, Voter, VoterChange};
 pub use io::{Action, Context, ElectionInit, LossReason, LostElectorate};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
-pub use raw::{Digest, Identity, Lineage};
 pub use refusals::{ChangeError, Confirmed, Unchanged, Unconfirmed};
 pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
-pub use view::{Delta, NumberedView, ViewRef};
+pub use view::{Delta, Digest, NumberedView, ViewRef};
 
 use crate::limits::PREFERENCE_LEASES;
 use crate::member::NodeId;

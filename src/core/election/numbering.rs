@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changing::PendingChange;
-use super::electorate::{Electorate, VoterChange};
-use super::raw::Identity;
+use super::electorate::{Electorate, Identity, VoterChange};
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Context, Election, Role, Rules};
 use crate::member::NodeId;

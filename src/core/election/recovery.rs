@@ -26,10 +26,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::electorate::{Electorate, Voter};
+use super::electorate::{Electorate, Identity, Lineage, Voter};
 use super::io::LostElectorate;
 use super::message::{Body, Roster};
-use super::raw::{Identity, Lineage};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
 use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Rules, Unchanged};

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::electorate::{Descent, Electorate};
-use super::raw::{Identity, Lineage};
+use super::electorate::{Descent, Electorate, Identity, Lineage};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use super::{Ballot, Context, Election, LossReason};

@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use super::electorate::{Electorate, Voter};
-use super::raw::Identity;
+use super::electorate::{Electorate, Identity, Voter};
 use super::view::{NumberedView, ViewRef};
 use super::{Election, Role, Rules};
 use crate::time::Time;

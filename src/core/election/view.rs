@@ -13,8 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::electorate::{Electorate, VoterChange};
-use super::raw::{Digest, Identity};
+use super::electorate::{Electorate, Identity, VoterChange};
 use super::term::Term;
 use crate::limits::MAX_MEMBERS;
 use crate::member::NodeId;
@@ -22,6 +21,10 @@ use crate::member::NodeId;
 /// The highest number that is accepted. Numbers count up by one, so a node that names a higher one is mistaken or lies.
 /// Every JSON reader holds it exactly.
 pub(super) const MAX_NUMBER: u64 = 1 << 53;
+
+/// The hash of a numbered view's contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(#[serde(with = "postcard::fixint::le")] pub u64);
 
 /// A membership and an electorate under a number. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

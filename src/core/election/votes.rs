@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use super::raw::Identity;
+use super::electorate::Identity;
 use super::term::Term;
 use super::{Context, Election, Role, Rules};
 

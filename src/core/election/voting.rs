@@ -12,8 +12,8 @@
 //!
 //! Must not know: what a candidate does with the answers.
 
+use super::electorate::Identity;
 use super::message::Body;
-use super::raw::Identity;
 use super::term::Term;
 use super::view::ViewRef;
 use super::{Action, Alarm, Context, Election, LossReason, Role, Rules};

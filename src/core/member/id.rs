@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-use serde::{Serialize, Serializer};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A node's name: 1–63 bytes of `[A-Za-z0-9._-]`, unique in its cluster. Cheap to clone.
 #[derive(Clone)]
@@ -224,8 +224,8 @@ impl<'de> Deserialize<'de> for NodeId {
 ///
 /// It tells a restart from a refutation, and deduplication and replay windows are keyed by it. Shown as 16 hex digits;
 /// eight raw bytes on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Run(pub u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Run(#[serde(with = "postcard::fixint::le")] pub u64);
 
 impl Run {
     /// The run in anonymous packets. No process has it.
@@ -246,18 +246,6 @@ impl fmt::Display for Run {
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for Run {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.to_le_bytes().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Run {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <[u8; 8]>::deserialize(deserializer).map(|bytes| Run(u64::from_le_bytes(bytes)))
     }
 }
 

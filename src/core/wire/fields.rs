@@ -4,25 +4,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::member::{DetectionMethod, ProtocolRange, Record};
 
 /// Eight raw bytes that only a node that received them can echo.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nonce(pub u64);
-
-impl Serialize for Nonce {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.to_le_bytes().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Nonce {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <[u8; 8]>::deserialize(deserializer).map(|bytes| Nonce(u64::from_le_bytes(bytes)))
-    }
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Nonce(#[serde(with = "postcard::fixint::le")] pub u64);
 
 /// A stamp of the sender, and the last stamp it got from the receiver: both ends learn the round-trip time without
 /// extra packets. All three numbers count tenths of a millisecond modulo 2^16, so that their differences are right as

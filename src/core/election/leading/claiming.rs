@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use super::state::Held;
-use crate::election::electorate::Electorate;
-use crate::election::raw::Identity;
+use crate::election::electorate::{Electorate, Identity};
 use crate::election::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
 use crate::time::Time;
 

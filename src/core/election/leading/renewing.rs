@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::state::{Heard, Leading};
 use super::trying::Trial;
+use crate::election::electorate::Identity;
 use crate::election::message::Body;
-use crate::election::raw::Identity;
 use crate::election::term::Term;
 use crate::election::view::{NumberedView, ViewRef};
 use crate::election::{Action, Alarm, Context, Election, Role, Rules};

@@ -6,8 +6,8 @@
 //! Must not know: why somebody leaves.
 
 use super::state::{Heard, Resigning};
+use crate::election::electorate::Identity;
 use crate::election::message::Body;
-use crate::election::raw::Identity;
 use crate::election::term::Term;
 use crate::election::{Action, ChangeError, Context, Election, LossReason, OnResign, Role, Rules};
 use crate::limits::{PREFERENCE_LEASES, RELEASE_PAUSE, RELEASES};

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::election::raw::Identity;
+use crate::election::electorate::Identity;
 use crate::election::view::MAX_NUMBER;
 use crate::election::{Action, ChangeError, Context, Election, Role, Rules};
 use crate::limits::SLOW_DISK_TIMEOUT;
