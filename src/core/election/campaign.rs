@@ -15,12 +15,16 @@
 //! gives way if its own identity is the higher one, at most [`MOST_WAYS_GIVEN`] times until a leader is heard: then
 //! chance decides as it would have anyway.
 //!
+//! Votes for a candidate count for as long as its term has not moved, also after it has given the attempt up (Raft: a
+//! candidate stays one until its term moves): a disk may take longer than any attempt.
+//!
 //! Invariants: a voter votes for itself as for any other, on disk first; it leads only once its own vote is on disk.
-//! Attempts in vain become rarer, up to a quarter of the lease.
+//! Attempts in vain become rarer, up to a quarter of the lease. The votes that are counted are of one term, that in which this
+//! voter voted for itself, and it has not led in it.
 //!
 //! Must not know: what a leader does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::electorate::Identity;
@@ -55,6 +59,13 @@ pub(super) enum Stage {
     Query,
     PreVote,
     Vote,
+}
+
+/// The voters that voted for this one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Votes {
+    term: Term,
+    given_by: BTreeSet<Identity>,
 }
 
 impl Campaign {
@@ -313,5 +324,32 @@ impl<R: Rules> Election<R> {
         self.failures += 1;
         self.follow(context);
         self.stand_at = self.promised_until.max(context.now) + pause.mul_f64(0.5 + context.random);
+    }
+
+    /// Begins to count the votes in a term.
+    pub(super) fn open_poll(&mut self, term: Term) {
+        self.votes = Some(Votes { term, given_by: BTreeSet::new() });
+    }
+
+    /// Counts a vote; returns true if it may still carry this voter.
+    pub(super) fn note_vote(&mut self, speaker: Identity, term: Term) -> bool {
+        let is_open = self.ballot.term == term && self.ballot.vote == Some(self.ballot.identity);
+        let Some(votes) = self.votes.as_mut().filter(|votes| is_open && votes.term == term) else { return false };
+        votes.given_by.insert(speaker);
+        true
+    }
+
+    /// Leads if a majority has voted for this voter, although it has given that attempt up.
+    pub(super) fn count_late_votes(&mut self, context: &Context<'_>) {
+        let (Some(votes), Some(electorate)) = (&self.votes, self.electorate()) else { return };
+        let me = self.ballot.identity;
+        let is_open = self.rules.counts_late_votes(&self.ballot, votes.term);
+        let is_own_stored = self.stored.has_vote(votes.term, me);
+        let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up;
+        let may_lead = may_lead && !self.is_aside && !self.is_draining();
+        let has_voted = |identity| identity == me || votes.given_by.contains(&identity);
+        if is_open && is_own_stored && may_lead && electorate.has_majority(has_voted) {
+            self.begin_to_lead(context);
+        }
     }
 }

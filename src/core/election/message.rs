@@ -1,16 +1,26 @@
-//! The messages between voters. The doc comments are the specification.
+//! The messages between voters: their form, of which the doc comments are the specification; their sending; and which of them
+//! count.
 //!
 //! Every message carries its sender's identity and the lineage of its electorate; a message of another lineage, or from
 //! a sender that is not in the receiver's electorate, does not count. Forming the first electorate is the exception,
 //! since it has no lineage yet.
 //!
+//! Invariants: a sender that is known under another identity does not count, nor one that uses this node's own
+//! identity, nor one of another lineage (but a voter that has never voted looks whether it is in the electorate of a
+//! leader). To a node that knows no electorate, only messages that tell it of one count; so it is for messages under a
+//! known name and an unknown identity that name a newer view: the electorate may have changed while this node was away.
+//!
 //! Must not know: how messages are acted upon.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::electorate::{Descent, Electorate, Identity, Lineage};
+use super::electorate::{Descent, Electorate, Identity, Lineage, Voter};
 use super::term::Term;
-use super::view::{Delta, ViewRef};
+use super::view::{Delta, NumberedView, ViewRef};
+use super::{Action, Alarm, Context, Election, Rules};
+use crate::member::NodeId;
 
 /// A message from one voter to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -193,4 +203,148 @@ pub struct Claim {
     pub sequence: u64,
     /// The time since that renewal was sent, in milliseconds.
     pub age_ms: u64,
+}
+
+/// Messages in.
+impl<R: Rules> Election<R> {
+    /// Takes a message of another voter.
+    pub fn receive(&mut self, context: &Context<'_>, from: &NodeId, message: ElectionMessage) {
+        self.expire(context);
+        // Whoever leaves may still be freed of its promise, and may still have voters to free.
+        let is_farewell = matches!(message.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
+        if !context.is_up && !is_farewell {
+            self.ignored += 1;
+            return;
+        }
+        if let Body::Roster(roster) = message.body {
+            return self.hear_roster(context, from, message.from, &roster);
+        }
+        if let Body::Generation { ref electorate, number } = message.body {
+            return self.hear_of_recovery(context, from, electorate, number);
+        }
+        if !self.counts(context, from, &message) {
+            self.ignored += 1;
+            return;
+        }
+        let speaker = message.from;
+        self.note_informed(speaker);
+        match message.body {
+            Body::Roster(_) | Body::Generation { .. } => {}
+            Body::Query { attempt, newest: _ } => self.answer_query(context, from, attempt),
+            Body::QueryReply { attempt, hears_leader, term } => {
+                self.hear_health(context, speaker, from, attempt, hears_leader, term);
+            }
+            Body::PreVote { attempt, term, newest } => {
+                self.answer_pre_vote(context, speaker, from, (attempt, term, newest));
+            }
+            Body::PreVoteReply { attempt, is_granted, term } => {
+                self.hear_pre_vote(context, speaker, from, attempt, is_granted, term);
+            }
+            Body::Vote { term, newest } => self.answer_vote(context, speaker, from, term, newest),
+            Body::VoteReply { term, is_granted, newest } => self.hear_vote(context, speaker, term, is_granted, newest),
+            Body::Renew(renewal) => self.renewed(context, speaker, from, &renewal),
+            Body::RenewalAck { term, sequence, newest, priority } => {
+                self.acknowledged(context, speaker, (term, sequence), newest, priority);
+            }
+            Body::Release { term, successor } => self.released(context, speaker, term, successor),
+            Body::Farewell { term, sequence } => self.bid_farewell(speaker, from, term, sequence),
+            Body::Freed { term, sequence } => self.freed(context, speaker, term, sequence),
+            Body::Behind { term } => self.renewal_rejected_as_stale(context, speaker, from, term),
+        }
+    }
+
+    /// Returns true if a message comes from a voter of this node's electorate, or may come from a leader that is ahead
+    /// of it.
+    pub(super) fn counts(&mut self, context: &Context<'_>, from: &NodeId, message: &ElectionMessage) -> bool {
+        if message.from == self.ballot.identity {
+            self.actions.push_back(Action::Alarm(Alarm::DuplicateIdentity { id: from.clone() }));
+            return false;
+        }
+        let Some(electorate) = self.electorate() else {
+            return self.hear_who_is_ahead(from, message);
+        };
+        if message.lineage != electorate.lineage {
+            if let (Body::Renew(renewal), true) = (&message.body, self.has_never_voted()) {
+                // A voter's disk may have been lost while all were forming; then some may have formed an electorate
+                // with its former identity, which leads nowhere. Nobody counts on this node in its own electorate: if
+                // the leader's electorate names it, it goes over.
+                self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
+                return false;
+            }
+            self.meet_other_lineage(from, message.lineage);
+            return false;
+        }
+        // An identity is no secret: it counts only under the name of the voter that it belongs to.
+        let speaks_for_itself =
+            |electorate: &Electorate| electorate.identified(message.from).map(|voter| voter.id == *from);
+        match speaks_for_itself(electorate) {
+            Some(true) => return true,
+            None if electorate.named(from).is_none() => {}
+            // A voter that lost its disk, and was voted out and in again meanwhile.
+            None if message.body.newest() > self.newest() => return self.hear_who_is_ahead(from, message),
+            // Whoever only answers may be ahead as well.
+            speaks => {
+                if speaks == Some(false) || message.body.newest().is_some() {
+                    self.actions.push_back(Action::Alarm(Alarm::StrangeVoter { id: from.clone() }));
+                }
+                return false;
+            }
+        }
+        let former = self.ballot.accepted.as_ref().and_then(NumberedView::former_electorate);
+        let is_former = former.and_then(|former| speaks_for_itself(&former));
+        // A leader may be ahead of this node, or have been voted out by the view that it had agreed last.
+        let has_led = self.leader == Some(message.from) && is_former == Some(true);
+        if has_led || matches!(message.body, Body::Renew(_)) && is_former != Some(false) {
+            return true;
+        }
+        // A voter that is being removed counts until the electorate has changed.
+        let is_leaving = self.is_proposing() && is_former == Some(true);
+        if (is_leaving || self.is_learner(message.from)) && matches!(message.body, Body::RenewalAck { .. }) {
+            return true;
+        }
+        if matches!(message.body, Body::Query { .. }) {
+            self.inform(context, from);
+        }
+        // A candidate that this node's electorate leaves out may be needed to lead it to a newer one: votes are counted
+        // by the candidate's electorate (Raft, section 4.2.2). Promises, and the views that this node has accepted,
+        // keep such a candidate from deposing anybody.
+        matches!(message.body, Body::Query { .. } | Body::PreVote { .. } | Body::Vote { .. })
+    }
+
+    /// Judges a message that tells of an electorate that this node does not know. A leader's counts. A candidate's
+    /// names its newest view; a node that is named in that view, under its own identity, becomes a voter by fetching
+    /// it, or learns whom it names, and the candidate may need its answer.
+    fn hear_who_is_ahead(&mut self, from: &NodeId, message: &ElectionMessage) -> bool {
+        if matches!(message.body, Body::Renew(_)) {
+            return true;
+        }
+        if let Some(view) = message.body.newest() {
+            self.actions.push_back(Action::Wanted { view, from: from.clone() });
+        }
+        false
+    }
+}
+
+/// Messages out.
+impl<R: Rules> Election<R> {
+    /// Sends messages to all other voters that count: those of the electorate, and of the one before while it is changing.
+    pub(super) fn send_to_all(&mut self, body: &Body) {
+        for voter in self.others() {
+            self.send(&voter.id, body.clone());
+        }
+    }
+
+    pub(super) fn send(&mut self, to: &NodeId, body: Body) {
+        let lineage = self.lineage().unwrap_or(Lineage(0));
+        let message = ElectionMessage { from: self.ballot.identity, lineage, body };
+        self.actions.push_back(Action::Send { to: to.clone(), message });
+    }
+
+    pub(super) fn others(&self) -> Vec<Voter> {
+        let Some(view) = &self.ballot.accepted else { return Vec::new() };
+        let former = view.former_electorate();
+        let voters = former.iter().flat_map(|former| &former.voters).chain(&view.electorate.voters);
+        let by_identity: BTreeMap<Identity, &Voter> = voters.map(|voter| (voter.identity, voter)).collect();
+        by_identity.into_values().filter(|voter| voter.identity != self.ballot.identity).cloned().collect()
+    }
 }

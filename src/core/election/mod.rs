@@ -18,13 +18,12 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | the state of the machine, and its inputs | this page |
+//! | the state of the machine, its place among the voters, and its inputs | this page |
 //! | the vocabulary of its interface; alarms; why something is not done | `io`, `alarm`, `refusals` |
-//! | where it is in its life as a voter; what others may look at | `place`, `look`, `standings` |
-//! | the messages between voters: their form, their sending, whose count | `message`, `sending`, `admission` |
-//! | the ballot that is to be written, and what waits for it | `disk` |
-//! | numbered views; a voter to be, that gets them | `view`, `learning` |
-//! | voters that are to lead nothing | `draining` |
+//! | the messages between voters: their form, their sending, whose count | `message` |
+//! | the ballot, and what waits until it is on disk | `ballot` |
+//! | the electorate; numbered views | `electorate`, `view` |
+//! | what others may look at | `look` |
 //! | the end of an electorate, and the terms that it leaves behind | `ending` |
 //!
 //! Invariants: nothing that rests on the ballot leaves before the disk has acknowledged it; a claim is over as soon as
@@ -33,35 +32,26 @@
 //!
 //! Must not know: addresses, wire formats, who is up (but for this node itself).
 
-mod admission;
 mod alarm;
 mod ballot;
 mod behind;
 mod campaign;
 mod changing;
 mod confirming;
-mod disk;
-mod draining;
 mod electorate;
 mod ending;
 mod following;
 mod forming;
 mod io;
 mod leading;
-mod learning;
 mod look;
 mod message;
 mod numbering;
-mod place;
-mod promise;
 mod recovery;
 mod refusals;
 mod rules;
-mod sending;
-mod standings;
 mod term;
 mod view;
-mod votes;
 mod voting;
 
 #[cfg(test)]
@@ -81,9 +71,9 @@ pub use ballot::Ballot;
 pub(crate) use electorate::Rank;
 pub use electorate::{Descent, Electorate, EndedElectorate, Identity, Lineage, Voter, VoterChange};
 pub use io::{Action, Context, ElectionInit, LossReason, LostElectorate};
+pub use look::{VoterStanding, VoterStandings};
 pub use message::{Body, Claim, ElectionMessage, ElectorateReport, Renewal, Roster};
 pub use refusals::{ChangeError, Confirmed, Unchanged, Unconfirmed};
-pub use standings::{VoterStanding, VoterStandings};
 pub use term::Term;
 pub use view::{Delta, Digest, NumberedView, ViewRef};
 
@@ -134,7 +124,7 @@ pub struct Election<R: Rules = Sound> {
     /// The time until which this voter may not vote.
     promised_until: Time,
     /// The difference between what is on disk of the promises and what binds.
-    stored_promise: promise::StoredPromise,
+    stored_promise: following::StoredPromise,
     /// The leader of the ballot's term, once it was heard.
     leader: Option<Identity>,
     /// The term whose leader has released this voter: it leads no more in it.
@@ -153,7 +143,7 @@ pub struct Election<R: Rules = Sound> {
     /// The vote that is due as soon as the disk allows it.
     pending_vote: Option<(NodeId, Identity, Term)>,
     /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
-    votes: Option<votes::Votes>,
+    votes: Option<campaign::Votes>,
     /// The voter that got this one's vote, and the time until which it is left to lead.
     elected: Option<(Identity, Time)>,
     /// The time at which this voter stands, if nothing happens.
@@ -222,7 +212,7 @@ impl<R: Rules> Election<R> {
             is_aside: false,
             draining: BTreeSet::new(),
             role: Role::Outside,
-            stored_promise: promise::StoredPromise::default(),
+            stored_promise: following::StoredPromise::default(),
             leader: None,
             released_in: None,
             pending_ack: None,
@@ -333,55 +323,108 @@ impl<R: Rules> Election<R> {
         self.say_farewell();
     }
 
-    /// Takes a message of another voter.
-    pub fn receive(&mut self, context: &Context<'_>, from: &NodeId, message: ElectionMessage) {
-        self.expire(context);
-        // Whoever leaves may still be freed of its promise, and may still have voters to free.
-        let is_farewell = matches!(message.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
-        if !context.is_up && !is_farewell {
-            self.ignored += 1;
-            return;
-        }
-        if let Body::Roster(roster) = message.body {
-            return self.hear_roster(context, from, message.from, &roster);
-        }
-        if let Body::Generation { ref electorate, number } = message.body {
-            return self.hear_of_recovery(context, from, electorate, number);
-        }
-        if !self.counts(context, from, &message) {
-            self.ignored += 1;
-            return;
-        }
-        let speaker = message.from;
-        self.note_informed(speaker);
-        match message.body {
-            Body::Roster(_) | Body::Generation { .. } => {}
-            Body::Query { attempt, newest: _ } => self.answer_query(context, speaker, from, attempt),
-            Body::QueryReply { attempt, hears_leader, term } => {
-                self.hear_health(context, speaker, from, attempt, hears_leader, term);
-            }
-            Body::PreVote { attempt, term, newest } => {
-                self.answer_pre_vote(context, speaker, from, (attempt, term, newest));
-            }
-            Body::PreVoteReply { attempt, is_granted, term } => {
-                self.hear_pre_vote(context, speaker, from, attempt, is_granted, term);
-            }
-            Body::Vote { term, newest } => self.answer_vote(context, speaker, from, term, newest),
-            Body::VoteReply { term, is_granted, newest } => self.hear_vote(context, speaker, term, is_granted, newest),
-            Body::Renew(renewal) => self.renewed(context, speaker, from, &renewal),
-            Body::RenewalAck { term, sequence, newest, priority } => {
-                self.acknowledged(context, speaker, (term, sequence), newest, priority);
-            }
-            Body::Release { term, successor } => self.released(context, speaker, from, term, successor),
-            Body::Farewell { term, sequence } => self.bid_farewell(speaker, from, term, sequence),
-            Body::Freed { term, sequence } => self.freed(context, speaker, term, sequence),
-            Body::Behind { term } => self.renewal_rejected_as_stale(context, speaker, from, term),
-        }
-    }
-
     /// Takes the contents of a view that was [wanted](Action::Wanted).
     pub fn contents(&mut self, context: &Context<'_>, view: &NumberedView) {
         self.expire(context);
         self.take_contents(context, view);
+    }
+}
+
+/// The place of a node among the voters, by what it has accepted or by its configuration, and for how long it waits there for a
+/// leader. Who is not eligible never stands.
+impl<R: Rules> Election<R> {
+    /// Finds its place: by what it has accepted, or else by the configuration.
+    fn take_place(&mut self, context: &Context<'_>) {
+        match self.electorate() {
+            None if self.configured.contains(&self.me) => self.role = Role::Forming(Forming::new(context.now)),
+            None => self.role = Role::Outside,
+            Some(electorate) => {
+                let names: Vec<NodeId> = electorate.voters.iter().map(|voter| voter.id.clone()).collect();
+                let is_stranger = electorate.named(&self.me).is_some() && !self.is_voter();
+                if names != self.configured && !self.configured.is_empty() {
+                    self.actions.push_back(Action::Alarm(Alarm::ConfigurationOutdated));
+                }
+                if is_stranger {
+                    self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
+                }
+                self.follow(context);
+            }
+        }
+    }
+
+    /// Waits for a leader.
+    fn follow(&mut self, context: &Context<'_>) {
+        self.role = self.role_at_rest();
+        self.fail_confirmations();
+        self.wait_for_leader(context);
+    }
+
+    fn role_at_rest(&self) -> Role {
+        if self.is_eligible() { Role::Follower } else { Role::Outside }
+    }
+
+    /// Returns true if this node may stand: also if it was voted out by a view of which it does not know that it is
+    /// agreed. It may be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
+    fn is_eligible(&self) -> bool {
+        let Some(view) = &self.ballot.accepted else { return false };
+        let is_agreed = self.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());
+        let me = self.ballot.identity;
+        view.electorate.contains(me) || !is_agreed && view.former_electorate().is_some_and(|former| former.contains(me))
+    }
+
+    /// Stands a little after no promise keeps it from it.
+    fn wait_for_leader(&mut self, context: &Context<'_>) {
+        self.stand_at = self.promised_until.max(context.now) + self.timing.spread().mul_f64(context.random);
+    }
+
+    fn may_stand(&self) -> bool {
+        self.is_eligible() && !self.is_aside && !self.is_draining() && self.is_stored()
+    }
+
+    /// Returns true if this voter stands aside and has not said yet that it sees no leader.
+    fn must_report_no_leader(&self) -> bool {
+        self.is_aside && self.reaches_quorum && self.is_eligible()
+    }
+
+    fn set_quorum(&mut self, is_reached: bool) {
+        if self.reaches_quorum != is_reached {
+            self.reaches_quorum = is_reached;
+            self.actions.push_back(Action::Quorum { is_reached });
+        }
+    }
+}
+
+/// Voters that drain: operators want them to lead nothing, as before maintenance. They vote, acknowledge and count; they do not
+/// stand, and a leader that drains hands over as one that leaves does. There is no exception: where all voters drain, nobody
+/// leads. A leader that drains no more before it has given anything up leads on.
+impl<R: Rules> Election<R> {
+    /// Takes note of the voters that drain, this one perhaps among them.
+    pub fn note_draining(&mut self, context: &Context<'_>, draining: BTreeSet<NodeId>) {
+        self.expire(context);
+        let was_draining = self.is_draining();
+        self.draining = draining;
+        if self.is_draining() {
+            match self.role {
+                Role::Leading(_) => {
+                    // Also if it was told before: it may have begun to lead since.
+                    self.resign(context);
+                }
+                Role::Candidate(_) => self.follow(context),
+                Role::Forming(_) | Role::Outside | Role::Follower => {}
+            }
+        } else if was_draining {
+            self.is_successor = false;
+            match &mut self.role {
+                Role::Follower => self.wait_for_leader(context),
+                // One that leaves cannot be undrained.
+                Role::Leading(leading) => leading.stays(),
+                Role::Candidate(_) | Role::Forming(_) | Role::Outside => {}
+            }
+        }
+    }
+
+    /// Returns true if this voter drains.
+    pub fn is_draining(&self) -> bool {
+        self.draining.contains(&self.me)
     }
 }

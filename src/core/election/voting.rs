@@ -8,6 +8,12 @@
 //! how many. So a voter votes in none that it knows to have been led, and its answers name the highest one: no term is
 //! led again that a majority of the voters knows of.
 //!
+//! A disk may take longer than any attempt to be elected, and a vote that is on its way to it must not be in vain, or voters
+//! with slow disks overtake each other in one term after the other. So while its own vote, or that for another, is being
+//! written, a voter grants no pre-vote: nobody moves on to a later term because of it (it could not vote before the write has
+//! ended, and if its disk hangs, not at all). And whoever has voted leaves the candidate time to lead, from when the vote is
+//! on disk: it neither stands nor grants others a pre-vote.
+//!
 //! Invariants: a query, a pre-vote and a refused vote move no term; only a granted vote does.
 //!
 //! Must not know: what a candidate does with the answers.
@@ -16,12 +22,12 @@ use super::electorate::Identity;
 use super::message::Body;
 use super::term::Term;
 use super::view::ViewRef;
-use super::{Action, Alarm, Context, Election, LossReason, Role, Rules};
+use super::{Action, Alarm, Context, Election, LossReason, Rules};
 use crate::member::NodeId;
 
 impl<R: Rules> Election<R> {
     /// Answers a status query: has the leader been heard within its lease?
-    pub(super) fn answer_query(&mut self, context: &Context<'_>, _: Identity, from: &NodeId, attempt: u32) {
+    pub(super) fn answer_query(&mut self, context: &Context<'_>, from: &NodeId, attempt: u32) {
         let hears_leader = self.hears_leader(context);
         self.send(from, Body::QueryReply { attempt, hears_leader, term: self.refuses_up_to() });
     }
@@ -150,8 +156,21 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Returns true if this node has a claim.
-    pub(super) fn has_claim(&self) -> bool {
-        matches!(&self.role, Role::Leading(leading) if leading.has_claim())
+    /// Returns true if a pre-vote for this candidate takes nothing away from a vote that was given, or is being
+    /// written.
+    pub(super) fn may_back(&self, context: &Context<'_>, candidate: Identity) -> bool {
+        let is_taken = self.elected.is_some_and(|(elected, until)| elected != candidate && context.now < until);
+        !is_taken && !self.is_vote_being_written()
+    }
+
+    /// Returns true if the disk does not have the newest vote, or the newest term, yet.
+    fn is_vote_being_written(&self) -> bool {
+        self.rules.is_vote_being_written(&self.stored, &self.ballot)
+    }
+
+    /// Leaves the candidate that got this voter's vote time to lead, from now on.
+    pub(super) fn leave_time_to_lead(&mut self, context: &Context<'_>, candidate: Identity) {
+        self.elected = Some((candidate, context.now + self.rules.time_to_lead(self.timing.patience())));
+        self.stand_at = self.stand_at.max(context.now + self.rules.time_to_lead(self.patience()));
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Must not know: how a change is put to the voters.
 
-use super::pending::{ChangeStage, PendingChange};
+use super::{ChangeStage, PendingChange};
 use crate::election::electorate::{Electorate, Voter, VoterChange};
 use crate::election::view::NumberedView;
 use crate::election::{Action, ChangeError, Context, Election, Role, Rules, Unchanged};

@@ -32,7 +32,7 @@
 
 use std::sync::Arc;
 
-use super::pending::{ChangeStage, PendingChange};
+use super::{ChangeStage, PendingChange};
 use crate::election::electorate::VoterChange;
 use crate::election::view::{MAX_NUMBER, NumberedView};
 use crate::election::{Action, ChangeError, Context, Election, Role, Rules};
