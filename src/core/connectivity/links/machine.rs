@@ -22,8 +22,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
-use super::pause::Pause;
+use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Pause, Wish};
 use super::table::{Link, State, Table};
 use crate::io::LinkId;
 use crate::limits::{LINK_BACKOFF, LINK_LINGER, LINK_SETTLE, LINK_TIMEOUT};

@@ -23,9 +23,8 @@
 //! | idea | file |
 //! |---|---|
 //! | **the machine**: inputs, and which of two links stays | `machine` |
-//! | actions, and facts that come with inputs | `io` |
+//! | actions and their pauses, and facts that come with inputs | `io` |
 //! | its table: states and the numbers of links, with asserted invariants | `table` |
-//! | its pauses: how long before which step, and how far spread | `pause` |
 //!
 //! Must not know: what a broken link means (see `detection`), or what is said over one.
 //!
@@ -33,7 +32,6 @@
 
 mod io;
 mod machine;
-mod pause;
 mod table;
 #[cfg(test)]
 mod tests;

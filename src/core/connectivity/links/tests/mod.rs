@@ -7,9 +7,8 @@ mod transitions;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
+use super::io::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Pause, Wish};
 use super::machine::Links;
-use super::pause::Pause;
 use crate::io::LinkId;
 use crate::member::Run;
 use crate::time::Time;
