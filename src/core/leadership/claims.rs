@@ -26,8 +26,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::Lead;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{Delta, Descent, ElectorateReport, LossReason, MAX_LEASE, MIN_LEASE, NumberedView, Term};
 use crate::io::Output;

@@ -25,9 +25,8 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
 
-use super::Lead;
 use super::electing::belongs_in_view;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{ChangeError, Electorate};
 use crate::io::{CommandError, Output, Reply, Ticket};

@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 
 use rand::RngExt;
 
-use super::Lead;
 use super::claims::Known;
 use super::commands::RemoteCommands;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{
     Action, Alarm, Body, Confirmed, Context, Election, ElectionMessage, Electorate, LossReason, Roster,
@@ -136,6 +135,15 @@ impl Lead {
         self.with_election(cx, |election, context| election.receive(context, &id, message));
         if self.election.ignored() > ignored {
             cx.counters.drop(DropReason::WrongState);
+        }
+    }
+
+    /// Takes note that the disk has this ballot.
+    pub(crate) fn ballot_stored(&mut self, cx: &mut LeadContext<'_>, version: u64) {
+        self.with_election(cx, |election, context| election.stored(context, version));
+        let untold = self.ended.as_mut().filter(|_| self.election.is_stored()).and_then(|ended| ended.untold.take());
+        if let Some((leader, leads_in)) = untold {
+            self.tell_of_ended(cx, &leader, leads_in);
         }
     }
 

@@ -28,8 +28,7 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 
-use super::Lead;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
 use crate::io::{CommandError, Ticket};
 use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};

@@ -28,8 +28,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::Lead;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::limits::{MAX_SEEDS, MAX_VOTERS, MISSING_VOTER_PAUSE, MISSING_VOTER_QUESTIONS, MISSING_VOTER_SEARCH};
 use crate::member::{Run, Status};
 use crate::time::Time;

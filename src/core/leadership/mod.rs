@@ -11,7 +11,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | what the machine is lent, and what it says is to be done | `steps` |
+//! | what the machine is lent, and what it says is to be done | this page |
 //! | the election machine's surroundings: time, its actions, changes that concern it | `electing` |
 //! | who leads, as every member hears it | `claims` |
 //! | agreed views: fetched, and served to others | `views` |
@@ -20,10 +20,10 @@
 //! | voters and seeds that are not there | `missing` |
 //! | an operator's commands: asked of the leader, carried out for others | `commands` |
 //!
-//! It owns its state, is lent what it judges by ([`LeadContext`]), and says what follows ([`LeadStep`]); the core
-//! does that in the same order, see `wiring::leading`.
+//! It owns its state, is lent what it judges by ([`LeadContext`]), and says what follows ([`LeadStep`]), see `wiring::leading`.
 //!
 //! Invariants:
+//! - Steps are carried out in the order in which they came about, before anything else happens.
 //! - This node's own claim ends before any input is looked at, if its time is past.
 //! - The term that is shown never falls. A leader is shown for one lease after the last renewal that was heard of.
 //! - Of all electorates met that have leaders the one that stands is followed.
@@ -36,35 +36,88 @@ mod electing;
 mod founded;
 mod missing;
 mod other;
-mod steps;
 #[cfg(test)]
 mod tests;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::context::Phase;
+use crate::counters::Counters;
+use crate::discovery::Reunion;
 use crate::election::{
-    Ballot, Context, Delta, Descent, Election, ElectionInit, Electorate, LossReason, NumberedView, Term, VoterStandings,
+    Ballot, Context, Delta, Descent, Election, ElectionInit, ElectionMessage, Electorate, LossReason, NumberedView,
+    Term, VoterStandings,
 };
 use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
 use crate::member::NodeId;
 use crate::recent::Recent;
+use crate::settings::Settings;
 use crate::time::Time;
-use crate::timers::Timer;
-use crate::view::View;
+use crate::timers::{Timer, Timers};
+use crate::view::{Slot, View};
+use crate::wire::{LeaderClaim, Message};
 use claims::Known;
 use commands::{Forward, RemoteCommands};
 use electing::Seen;
 use founded::Hearsay;
 use missing::Search;
 pub use other::OtherElectorate;
-pub(crate) use steps::{LeadContext, LeadStep, push_shortened};
 use views::Fetch;
+
+/// What the machine is lent for a call.
+pub(crate) struct LeadContext<'a> {
+    pub(crate) now: Time,
+    pub(crate) phase: Phase,
+    pub(crate) settings: &'a Settings,
+    pub(crate) view: &'a mut View,
+    pub(crate) reunion: &'a Reunion,
+    /// The time for which the input at hand may have waited while this process stood still.
+    pub(crate) waited: Duration,
+    /// The greatest size of a packet in a datagram.
+    pub(crate) datagram_bytes: usize,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) timers: &'a mut Timers,
+}
+
+/// Something that is to be done for the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LeadStep {
+    /// Give this to the driver.
+    Output(Output),
+    /// Make this ballot durable.
+    Persist(Box<Ballot>),
+    /// Send a message to a member, as an answer or by itself, over its link if there is one or as a datagram.
+    Send { to: Slot, message: Message, is_answer: bool, is_by_link: bool },
+    /// Send a voter's message to a member.
+    SendToVoter { to: Slot, message: Box<ElectionMessage> },
+    /// Send this claim to those to whom news are flooded; it is this node's own, or another's.
+    Flood { claim: Box<LeaderClaim>, is_own: bool },
+    /// Ask who is at this address.
+    AskWho(SocketAddr),
+    /// Ask who is at the addresses of missing seeds, and at these.
+    LookFor(BTreeSet<SocketAddr>),
+    /// Begin to leave, now that leadership was handed over.
+    Leave,
+}
+
+impl LeadStep {
+    /// Returns the step that sends a message to a member as a datagram.
+    fn tell(to: Slot, message: Message) -> Self {
+        LeadStep::Send { to, message, is_answer: false, is_by_link: false }
+    }
+
+    /// Returns the step that answers a member by a datagram.
+    fn answer(to: Slot, message: Message) -> Self {
+        LeadStep::Send { to, message, is_answer: true, is_by_link: false }
+    }
+}
 
 /// What a node knows of its leader, as a voter or not.
 #[derive(Debug, Clone)]

@@ -26,8 +26,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::Lead;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::election::{Alarm, Ballot, Descent, Election, Lineage, LossReason, NumberedView, Term};
 use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY, WHO_LEADS_INTERVAL};
 use crate::member::{NodeId, Run};
@@ -85,7 +84,7 @@ pub(super) struct Ended {
     /// Its highest term, as far as this node knows.
     term: Term,
     /// The leader that is told of that, and its term, as soon as the end is on disk.
-    untold: Option<(NodeId, Term)>,
+    pub(super) untold: Option<(NodeId, Term)>,
 }
 
 impl Ended {
@@ -299,15 +298,6 @@ impl Lead {
             let word =
                 LeaderClaim { descent, term, leader, sequence: 0, age_ms: 0, lease_ms: 0, view, delta, answers: None };
             self.steps.push(LeadStep::tell(to, Message::LeaderClaim(Box::new(word))));
-        }
-    }
-
-    /// Takes note that the disk has this ballot.
-    pub(crate) fn ballot_stored(&mut self, cx: &mut LeadContext<'_>, version: u64) {
-        self.with_election(cx, |election, context| election.stored(context, version));
-        let untold = self.ended.as_mut().filter(|_| self.election.is_stored()).and_then(|ended| ended.untold.take());
-        if let Some((leader, leads_in)) = untold {
-            self.tell_of_ended(cx, &leader, leads_in);
         }
     }
 

@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use rand::seq::IndexedRandom;
 
-use super::Lead;
-use super::steps::{LeadContext, LeadStep};
+use super::{Lead, LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{Delta, Descent, Digest, Electorate, NumberedView, Rank, ViewRef, VoterChange};
 use crate::io::Output;

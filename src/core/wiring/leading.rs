@@ -4,16 +4,18 @@
 //!
 //! Must not know: who leads, or why.
 
+use std::time::Duration;
+
 use crate::Core;
 use crate::counters::DropReason;
-use crate::election::{Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
+use crate::election::{Body, Context, Election, Electorate, ElectorateReport, NumberedView, Term, VoterStandings};
 use crate::io::{CommandError, Leadership, Output, Reply, Ticket};
-use crate::leadership::{Lead, LeadContext, LeadStep, OtherElectorate, push_shortened};
+use crate::leadership::{Lead, LeadContext, LeadStep, OtherElectorate};
 use crate::limits::MAX_VOTERS;
 use crate::member::{NodeId, Record, Run};
 use crate::packet::Way;
-use crate::view::Slot;
-use crate::wire::{LeaderClaim, Message};
+use crate::view::{Slot, View, is_due};
+use crate::wire::{LeaderClaim, Message, PacketBuilder};
 
 /// What drivers ask, and other machines.
 impl Core {
@@ -120,6 +122,37 @@ impl Core {
     }
 }
 
+/// What the voters say to each other.
+impl Core {
+    /// Sends a message to a voter. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
+    /// by the link as soon as one is late.
+    pub(crate) fn send_to_voter(&mut self, slot: Slot, packet: PacketBuilder) {
+        debug_assert!(slot != View::ME);
+        let renewal_interval = self.lead.as_ref().map_or(Duration::MAX, |lead| lead.renewal_interval());
+        let record = self.view.record(slot);
+        let (run, late) = (record.run, record.timing.heartbeat_interval().min(renewal_interval) * 3 / 2);
+        let session = self.view.entry(slot).peer.session.as_ref();
+        let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
+        let wants_link =
+            !self.observers.observes(slot) && self.paths.watch_partner(&self.cx, &self.view, renewal_interval, slot);
+        if wants_link {
+            self.ensure_link(slot);
+        }
+        let is_linked = self.paths.links.open(run).is_some();
+        if is_late && !self.paths.fallbacks.is_open(run) && is_linked {
+            let bytes = packet.finish();
+            self.paths.copy_to_link(&mut self.cx, run, &bytes);
+            self.out().transmit_bytes_to_member(slot, bytes);
+        } else if wants_link && !is_linked {
+            let bytes = packet.finish();
+            self.paths.keep_for_link(run, &bytes);
+            self.out().transmit_bytes_to_member(slot, bytes);
+        } else {
+            self.out().send_to(slot, packet);
+        }
+    }
+}
+
 /// Time, the disk, and changes.
 impl Core {
     /// Tells the machine of changes that may concern it. Called after any input.
@@ -185,4 +218,22 @@ impl Core {
         }
         self.message_lead(DropReason::WrongState, |lead, cx| lead.on_electorate_report(cx, by, founded));
     }
+}
+
+/// Adds a message to a packet, without the difference between two views if it does not fit with it: whoever lacks the
+/// view asks for it.
+fn push_shortened(packet: &mut PacketBuilder, mut message: Message) {
+    if packet.push(&message) {
+        return;
+    }
+    match &mut message {
+        Message::LeaderClaim(claim) => claim.delta = None,
+        Message::Election(message) => {
+            if let Body::Renew(renewal) = &mut message.body {
+                renewal.delta = None;
+            }
+        }
+        _ => return,
+    }
+    packet.push(&message);
 }

@@ -16,7 +16,6 @@
 //! Must not know: what state a connection is in, beyond what the machine tells everybody, or what the packets say.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::Core;
 use crate::connectivity::links::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
@@ -27,8 +26,8 @@ use crate::limits::{CRASH_REVIEWS, MAX_MESSAGES_IN_QUESTION};
 use crate::member::Run;
 use crate::packet::{Sender, SenderKind, Way, sender_kind};
 use crate::timers::Timer;
-use crate::view::{Slot, View, is_due};
-use crate::wire::{Header, Message, Messages, PacketBuilder, PacketError, Read, read};
+use crate::view::{Slot, View};
+use crate::wire::{Header, Message, Messages, PacketError, Read, read};
 
 /// Events and frames.
 impl Core {
@@ -371,7 +370,7 @@ impl Core {
     }
 }
 
-/// Members whose datagrams do not pass, and voters that are no neighbours.
+/// Members whose datagrams do not pass.
 impl Core {
     /// Takes a member's report that this node's datagrams do not come.
     pub(crate) fn on_unheard(&mut self, slot: Slot) {
@@ -382,33 +381,5 @@ impl Core {
             self.gossip_to(slot, Carrier::Other);
         }
         self.paths.tell_of_fallback(&mut self.cx, &self.view, slot);
-    }
-
-    /// Sends a message to a voter. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
-    /// by the link as soon as one is late.
-    pub(crate) fn send_to_voter(&mut self, slot: Slot, packet: PacketBuilder) {
-        debug_assert!(slot != View::ME);
-        let renewal_interval = self.lead.as_ref().map_or(Duration::MAX, |lead| lead.renewal_interval());
-        let record = self.view.record(slot);
-        let (run, late) = (record.run, record.timing.heartbeat_interval().min(renewal_interval) * 3 / 2);
-        let session = self.view.entry(slot).peer.session.as_ref();
-        let is_late = session.is_none_or(|session| is_due(self.cx.now, session.datagram, late));
-        let wants_link =
-            !self.observers.observes(slot) && self.paths.watch_partner(&self.cx, &self.view, renewal_interval, slot);
-        if wants_link {
-            self.ensure_link(slot);
-        }
-        let is_linked = self.paths.links.open(run).is_some();
-        if is_late && !self.paths.fallbacks.is_open(run) && is_linked {
-            let bytes = packet.finish();
-            self.paths.copy_to_link(&mut self.cx, run, &bytes);
-            self.out().transmit_bytes_to_member(slot, bytes);
-        } else if wants_link && !is_linked {
-            let bytes = packet.finish();
-            self.paths.keep_for_link(run, &bytes);
-            self.out().transmit_bytes_to_member(slot, bytes);
-        } else {
-            self.out().send_to(slot, packet);
-        }
     }
 }
