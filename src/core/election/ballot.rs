@@ -192,9 +192,9 @@ impl<R: Rules> Election<R> {
         if awaited_own_disk {
             self.begin_voters_time(context);
         }
-        let pending_vote = self.pending_vote.clone();
+        let pending_vote = self.volatile.pending_vote.clone();
         self.send_pending();
-        if let Some((_, candidate, _)) = pending_vote.filter(|_| self.pending_vote.is_none()) {
+        if let Some((_, candidate, _)) = pending_vote.filter(|_| self.volatile.pending_vote.is_none()) {
             self.leave_time_to_lead(context, candidate);
         }
         self.count_late_votes(context);

@@ -328,20 +328,22 @@ impl<R: Rules> Election<R> {
 
     /// Begins to count the votes in a term.
     pub(super) fn open_poll(&mut self, term: Term) {
-        self.votes = Some(Votes { term, given_by: BTreeSet::new() });
+        self.volatile.votes = Some(Votes { term, given_by: BTreeSet::new() });
     }
 
     /// Counts a vote; returns true if it may still carry this voter.
     pub(super) fn note_vote(&mut self, speaker: Identity, term: Term) -> bool {
         let is_open = self.ballot.term == term && self.ballot.vote == Some(self.ballot.identity);
-        let Some(votes) = self.votes.as_mut().filter(|votes| is_open && votes.term == term) else { return false };
+        let Some(votes) = self.volatile.votes.as_mut().filter(|votes| is_open && votes.term == term) else {
+            return false;
+        };
         votes.given_by.insert(speaker);
         true
     }
 
     /// Leads if a majority has voted for this voter, although it has given that attempt up.
     pub(super) fn count_late_votes(&mut self, context: &Context<'_>) {
-        let (Some(votes), Some(electorate)) = (&self.votes, self.electorate()) else { return };
+        let (Some(votes), Some(electorate)) = (&self.volatile.votes, self.electorate()) else { return };
         let me = self.ballot.identity;
         let is_open = self.rules.counts_late_votes(&self.ballot, votes.term);
         let is_own_stored = self.stored.has_vote(votes.term, me);

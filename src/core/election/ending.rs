@@ -16,7 +16,7 @@
 use super::electorate::{Descent, EndedElectorate};
 use super::term::Term;
 use super::view::NumberedView;
-use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules};
+use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules, Volatile};
 use crate::limits::MAX_TERMS_BEHIND;
 
 impl<R: Rules> Election<R> {
@@ -45,7 +45,7 @@ impl<R: Rules> Election<R> {
         }
         self.interrupt(context);
         self.keep_electorate_aside(other);
-        self.forget_electorate();
+        self.volatile = Volatile::default();
         self.role = Role::Outside;
         true
     }
@@ -57,14 +57,6 @@ impl<R: Rules> Election<R> {
         for ticket in commands.into_iter().flatten() {
             self.refuse(Some(ticket), ChangeError::Interrupted);
         }
-    }
-
-    /// Forgets what this process knows of its electorate, which is not its own any more.
-    pub(super) fn forget_electorate(&mut self) {
-        (self.leader, self.agreed, self.invited_to) = (None, None, None);
-        (self.votes, self.pending_vote, self.pending_ack) = (None, None, None);
-        self.informed.clear();
-        self.to_be_told.clear();
     }
 
     /// Keeps the electorate aside that this voter has, and has no more from now on. One for another of the same root, as an
@@ -105,8 +97,8 @@ impl<R: Rules> Election<R> {
     /// Takes an agreed view that leaves this voter out: it ends as one does that was voted out.
     pub fn leave_electorate(&mut self, context: &Context<'_>, view: &NumberedView) {
         self.interrupt(context);
-        self.forget_electorate();
-        (self.ballot.accepted, self.agreed) = (Some(view.clone()), Some(view.clone()));
+        self.volatile = Volatile { agreed: Some(view.clone()), ..Volatile::default() };
+        self.ballot.accepted = Some(view.clone());
         self.persist();
         self.role = self.role_at_rest();
     }

@@ -73,7 +73,7 @@ impl<R: Rules> Election<R> {
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
             // The leader is ahead of this node: its newest view shows whether it may be one.
             if term >= self.ballot.term || self.electorate().is_none() {
-                self.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
+                self.volatile.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
             } else if self.electorate().is_some() && term.generation() == self.ballot.term.generation() {
                 // It may be one, and this voter above its term.
@@ -101,7 +101,7 @@ impl<R: Rules> Election<R> {
             self.ignored += 1;
             return self.reject_stale_renewal(from);
         }
-        if term == self.ballot.term && self.leader.is_some_and(|known| known != leader) {
+        if term == self.ballot.term && self.volatile.leader.is_some_and(|known| known != leader) {
             // Impossible among voters that follow the rules.
             self.actions.push_back(Action::Alarm(Alarm::OtherElectorate { id: from.clone() }));
             return;
@@ -121,7 +121,7 @@ impl<R: Rules> Election<R> {
         }
         let (name, sequence, proposed) = (from.clone(), renewal.sequence, renewal.newest);
         let agreed = renewal.agreed;
-        self.pending_ack = Some(PendingAck { leader, name, term, sequence, proposed, agreed, said: None });
+        self.volatile.pending_ack = Some(PendingAck { leader, name, term, sequence, proposed, agreed, said: None });
         self.consider(from, renewal);
         if let Some(agreed) = renewal.agreed {
             self.learn_agreed(agreed);
@@ -137,7 +137,7 @@ impl<R: Rules> Election<R> {
             }
             self.vote_for(leader, term);
         }
-        self.leader = Some(leader);
+        self.volatile.leader = Some(leader);
         if self.promise(context, self.rules.promised(lease, self.timing.lease_duration)) {
             self.persist();
         }
@@ -156,7 +156,7 @@ impl<R: Rules> Election<R> {
         }
         let by_delta = || {
             let delta = renewal.delta.as_ref()?;
-            let agreed = self.agreed.as_ref().and_then(|agreed| agreed.changed_by(delta, proposed));
+            let agreed = self.volatile.agreed.as_ref().and_then(|agreed| agreed.changed_by(delta, proposed));
             accepted.changed_by(delta, proposed).or(agreed)
         };
         let view = if proposed.digest == accepted.reference().digest && proposed.number == accepted.number {
@@ -180,11 +180,11 @@ impl<R: Rules> Election<R> {
                 && (agreed.number > view.number
                     || agreed.number == view.number && agreed.reference().digest != view.reference().digest)
         };
-        if !view.is_well_formed() || self.agreed.as_ref().is_some_and(is_over) {
+        if !view.is_well_formed() || self.volatile.agreed.as_ref().is_some_and(is_over) {
             self.ignored += 1;
             return;
         }
-        let is_proposed = self.pending_ack.as_ref().is_some_and(|owed| {
+        let is_proposed = self.volatile.pending_ack.as_ref().is_some_and(|owed| {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
         });
         let is_ahead = match &self.ballot.accepted {
@@ -202,7 +202,7 @@ impl<R: Rules> Election<R> {
         // A voter whose electorate ended may be above the leader that now counts on it, which goes on above it when it hears so.
         let is_named = view.electorate.contains(self.ballot.identity);
         let is_reached = view.term >= self.ballot.term || self.ballot.accepted.is_none() && is_named;
-        let agreed = self.pending_ack.as_ref().and_then(|owed| owed.agreed);
+        let agreed = self.volatile.pending_ack.as_ref().and_then(|owed| owed.agreed);
         if is_proposed && self.would_be_left_out(view, agreed) {
             self.ignored += 1;
         } else if is_proposed && is_ahead {
@@ -241,7 +241,8 @@ impl<R: Rules> Election<R> {
     /// Returns true if this may be the first view that this node ever accepts: one that names it, whoever sent it; or
     /// one that a leader teaches it, unless another identity votes under its name.
     fn may_begin_with(&self, view: &NumberedView) -> bool {
-        let is_learner = self.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
+        let is_learner =
+            self.volatile.invited_to == Some(view.reference()) && view.electorate.named(&self.me).is_none();
         let descent = view.electorate.descent();
         // This node votes in the electorate, and in the generation, that it is sure of, should there be two.
         let is_it = self.ballot.known.is_none_or(|known| !known.stands_over(&descent));
@@ -271,10 +272,10 @@ impl<R: Rules> Election<R> {
     fn learn_agreed(&mut self, agreed: ViewRef) {
         let Some(view) = &self.ballot.accepted else { return };
         let is_it = view.reference() == agreed;
-        let is_news = self.agreed.as_ref().is_none_or(|known| known.reference() < agreed);
+        let is_news = self.volatile.agreed.as_ref().is_none_or(|known| known.reference() < agreed);
         if is_it && is_news {
             let view = view.clone();
-            self.agreed = Some(view.clone());
+            self.volatile.agreed = Some(view.clone());
             self.actions.push_back(Action::Agreed(view));
             if matches!(self.role, Role::Follower) {
                 self.role = self.role_at_rest();
@@ -284,20 +285,21 @@ impl<R: Rules> Election<R> {
 
     /// Acknowledges what is on disk, once, and once more when the proposed view is on disk.
     pub(super) fn pay_ack(&mut self) {
-        let Some(owed) = &self.pending_ack else { return };
+        let Some(owed) = &self.volatile.pending_ack else { return };
         if owed.term != self.ballot.term {
-            self.pending_ack = None;
+            self.volatile.pending_ack = None;
             return;
         }
         let stored = self.rules.acknowledged(&self.stored, &self.ballot);
-        let is_promise_stored =
-            stored.term == owed.term && self.leader == Some(owed.leader) && stored.promise >= self.ballot.promise;
+        let is_promise_stored = stored.term == owed.term
+            && self.volatile.leader == Some(owed.leader)
+            && stored.promise >= self.ballot.promise;
         let Some(newest) = stored.accepted.as_ref().map(NumberedView::reference) else { return };
         if !is_promise_stored || owed.said == Some(newest) {
             return;
         }
         let (name, term, sequence) = (owed.name.clone(), owed.term, owed.sequence);
-        if let Some(owed) = &mut self.pending_ack {
+        if let Some(owed) = &mut self.volatile.pending_ack {
             owed.said = Some(newest);
         }
         let would_not_stand = self.is_aside || self.is_draining() || self.not_preferred_until.is_some();
@@ -308,7 +310,7 @@ impl<R: Rules> Election<R> {
 
     /// Ends the promise of this leaving voter: the leader's claim stands without it.
     pub(super) fn freed(&mut self, context: &Context<'_>, speaker: Identity, term: Term, sequence: u64) {
-        let is_from_leader = term == self.ballot.term && self.leader == Some(speaker);
+        let is_from_leader = term == self.ballot.term && self.volatile.leader == Some(speaker);
         // A voter that acknowledges again has promised again.
         let is_meant = !context.is_up && self.acked == Some((term, sequence));
         if !is_meant || !is_from_leader || speaker == self.ballot.identity {
@@ -321,14 +323,14 @@ impl<R: Rules> Election<R> {
 
     /// Handles the leader's release: it has resigned.
     pub(super) fn released(&mut self, context: &Context<'_>, speaker: Identity, term: Term, successor: Identity) {
-        let is_from_leader = self.rules.is_released_by((speaker, term), (self.leader, self.ballot.term));
+        let is_from_leader = self.rules.is_released_by((speaker, term), (self.volatile.leader, self.ballot.term));
         if !is_from_leader || speaker == self.ballot.identity {
             self.ignored += 1;
             return;
         }
-        self.leader = None;
+        self.volatile.leader = None;
         self.released_in = Some(term);
-        self.pending_ack = None;
+        self.volatile.pending_ack = None;
         self.promised_until = context.now;
         self.forget_promises(context);
         self.actions.push_back(Action::Released { term });
@@ -394,7 +396,7 @@ impl<R: Rules> Election<R> {
     /// elected.) Whoever led in it itself counts on its own.
     pub(super) fn has_acknowledged(&self) -> bool {
         let is_of_this_term = self.acked.is_some_and(|(term, _)| term == self.ballot.term);
-        let is_led_by_another = self.leader.is_some_and(|leader| leader != self.ballot.identity);
+        let is_led_by_another = self.volatile.leader.is_some_and(|leader| leader != self.ballot.identity);
         let may_be_forgotten = is_led_by_another && self.ballot.term > self.born_in;
         is_of_this_term || !may_be_forgotten
     }
@@ -402,9 +404,9 @@ impl<R: Rules> Election<R> {
     /// Tells the leader that this node leaves and acknowledges nothing any more: it may be able to do without its
     /// promise.
     pub(super) fn say_farewell(&mut self) {
-        self.pending_ack = None;
+        self.volatile.pending_ack = None;
         self.persist_relief();
-        let leader = self.leader.filter(|leader| *leader != self.ballot.identity);
+        let leader = self.volatile.leader.filter(|leader| *leader != self.ballot.identity);
         let acked = self.acked.filter(|(term, _)| *term == self.ballot.term);
         let (Some(leader), Some((term, sequence)), Some(electorate)) = (leader, acked, self.electorate()) else {
             return;

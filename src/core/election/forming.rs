@@ -252,7 +252,7 @@ impl<R: Rules> Election<R> {
         }
         self.ballot.accepted = Some(NumberedView::founding(electorate));
         // They take it over, once it is on this disk.
-        self.to_be_told = self.others().into_iter().map(|voter| voter.id).collect();
+        self.volatile.to_be_told = self.others().into_iter().map(|voter| voter.id).collect();
         self.persist();
         self.follow(context);
     }

@@ -93,7 +93,7 @@ impl VoterStandings {
 impl<R: Rules> Election<R> {
     /// Returns the view with these contents, if this voter holds it.
     pub fn view_of(&self, digest: Digest) -> Option<&NumberedView> {
-        let views = [self.ballot.accepted.as_ref(), self.agreed.as_ref(), self.base()];
+        let views = [self.ballot.accepted.as_ref(), self.volatile.agreed.as_ref(), self.base()];
         views.into_iter().flatten().find(|view| view.reference().digest == digest)
     }
 
@@ -119,7 +119,7 @@ impl<R: Rules> Election<R> {
 
     /// Returns the newest view known to be agreed.
     pub fn agreed(&self) -> Option<&NumberedView> {
-        self.agreed.as_ref()
+        self.volatile.agreed.as_ref()
     }
 
     /// Returns the lineage of its electorate, if it knows one.

@@ -293,7 +293,7 @@ impl<R: Rules> Election<R> {
         let former = self.ballot.accepted.as_ref().and_then(NumberedView::former_electorate);
         let is_former = former.and_then(|former| speaks_for_itself(&former));
         // A leader may be ahead of this node, or have been voted out by the view that it had agreed last.
-        let has_led = self.leader == Some(message.from) && is_former == Some(true);
+        let has_led = self.volatile.leader == Some(message.from) && is_former == Some(true);
         if has_led || matches!(message.body, Body::Renew(_)) && is_former != Some(false) {
             return true;
         }

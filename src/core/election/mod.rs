@@ -121,16 +121,14 @@ pub struct Election<R: Rules = Sound> {
     /// The voters that drain, as far as this one knows, perhaps itself: they vote, and do not lead.
     draining: BTreeSet<NodeId>,
     role: Role,
+    /// What ends with its electorate.
+    volatile: Volatile,
     /// The time until which this voter may not vote.
     promised_until: Time,
     /// The difference between what is on disk of the promises and what binds.
     stored_promise: following::StoredPromise,
-    /// The leader of the ballot's term, once it was heard.
-    leader: Option<Identity>,
     /// The term whose leader has released this voter: it leads no more in it.
     released_in: Option<Term>,
-    /// The acknowledgement that is due as soon as the disk allows it.
-    pending_ack: Option<following::PendingAck>,
     /// The time until which this process is too young to be preferred as leader: one that dies again and again shows
     /// its leader no gap if it comes back fast.
     not_preferred_until: Option<Time>,
@@ -138,12 +136,6 @@ pub struct Election<R: Rules = Sound> {
     born_in: Term,
     /// The renewal that was acknowledged last by this process.
     acked: Option<(Term, u64)>,
-    /// The view that a leader put to this node before it knew any electorate: it is to learn.
-    invited_to: Option<ViewRef>,
-    /// The vote that is due as soon as the disk allows it.
-    pending_vote: Option<(NodeId, Identity, Term)>,
-    /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
-    votes: Option<campaign::Votes>,
     /// The voter that got this one's vote, and the time until which it is left to lead.
     elected: Option<(Identity, Time)>,
     /// The time at which this voter stands, if nothing happens.
@@ -156,18 +148,12 @@ pub struct Election<R: Rules = Sound> {
     failures: u32,
     /// True if a majority of the voters answered when last asked.
     reaches_quorum: bool,
-    /// The newest view known to be agreed.
-    agreed: Option<NumberedView>,
     /// A command of an operator under way.
     recovery: Option<Recovery>,
     /// The recovery that is done as soon as it is on disk.
     pending_recovery: Option<u64>,
-    /// Those that are told of this generation as soon as it is on disk.
-    to_be_told: BTreeSet<NodeId>,
     /// Questions whether this node still leads.
     confirms: Confirms,
-    /// Voters that have spoken since this generation began, or since this process did: they know of it.
-    informed: BTreeSet<Identity>,
     /// The electorate of others in which another identity has this node's name, while its own ballot is blank: its disk
     /// was lost.
     strange_to: Option<Arc<Electorate>>,
@@ -179,6 +165,27 @@ pub struct Election<R: Rules = Sound> {
     /// Messages that did not fit the own state, or came from nobody who counts.
     ignored: u64,
     rules: R,
+}
+
+/// What this process alone knows of its electorate: when that ends, so does all of this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Volatile {
+    /// The leader of the ballot's term, once it was heard.
+    leader: Option<Identity>,
+    /// The newest view known to be agreed.
+    agreed: Option<NumberedView>,
+    /// The view that a leader put to this node before it knew any electorate: it is to learn.
+    invited_to: Option<ViewRef>,
+    /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
+    votes: Option<campaign::Votes>,
+    /// The vote that is due as soon as the disk allows it.
+    pending_vote: Option<(NodeId, Identity, Term)>,
+    /// The acknowledgement that is due as soon as the disk allows it.
+    pending_ack: Option<following::PendingAck>,
+    /// Voters that have spoken since this generation began, or since this process did: they know of it.
+    informed: BTreeSet<Identity>,
+    /// Those that are told of this generation as soon as it is on disk.
+    to_be_told: BTreeSet<NodeId>,
 }
 
 impl Election {
@@ -212,26 +219,19 @@ impl<R: Rules> Election<R> {
             is_aside: false,
             draining: BTreeSet::new(),
             role: Role::Outside,
+            volatile: Volatile::default(),
             stored_promise: following::StoredPromise::default(),
-            leader: None,
             released_in: None,
-            pending_ack: None,
-            pending_vote: None,
-            votes: None,
             elected: None,
             acked: None,
-            invited_to: None,
             stand_at: context.now,
             is_successor: false,
             attempts: (context.random * f64::from(u32::MAX)) as u32,
             failures: 0,
             reaches_quorum: true,
-            agreed: None,
             recovery: None,
             pending_recovery: None,
-            to_be_told: BTreeSet::new(),
             confirms: Confirms::default(),
-            informed: BTreeSet::new(),
             strange_to: None,
             rumoured: None,
             floor: Term(0),
@@ -367,7 +367,7 @@ impl<R: Rules> Election<R> {
     /// agreed. It may be the only one that has this view, and then nobody else is elected (Raft, section 4.2.2).
     fn is_eligible(&self) -> bool {
         let Some(view) = &self.ballot.accepted else { return false };
-        let is_agreed = self.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());
+        let is_agreed = self.volatile.agreed.as_ref().map(NumberedView::reference) == Some(view.reference());
         let me = self.ballot.identity;
         view.electorate.contains(me) || !is_agreed && view.former_electorate().is_some_and(|former| former.contains(me))
     }

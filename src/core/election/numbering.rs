@@ -142,7 +142,7 @@ impl<R: Rules> Election<R> {
 
     /// Returns true if no view is in flight.
     pub(super) fn is_newest_agreed(&self) -> bool {
-        self.agreed.as_ref().map(NumberedView::reference) == self.newest()
+        self.volatile.agreed.as_ref().map(NumberedView::reference) == self.newest()
     }
 
     /// Returns true if a view is in flight, or an operator's change is under way.
@@ -156,7 +156,7 @@ impl<R: Rules> Election<R> {
         let Role::Leading(leading) = &self.role else { return };
         let Some(view) = &self.ballot.accepted else { return };
         let newest = view.reference();
-        if self.agreed.as_ref().is_some_and(|agreed| agreed.reference() == newest) {
+        if self.volatile.agreed.as_ref().is_some_and(|agreed| agreed.reference() == newest) {
             return;
         }
         let me = self.ballot.identity;
@@ -167,7 +167,7 @@ impl<R: Rules> Election<R> {
             return;
         }
         let view = view.clone();
-        self.agreed = Some(view.clone());
+        self.volatile.agreed = Some(view.clone());
         self.actions.push_back(Action::Agreed(view.clone()));
         let Role::Leading(leading) = &mut self.role else { return };
         let numbering = &mut leading.numbering;

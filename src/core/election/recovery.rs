@@ -31,7 +31,7 @@ use super::io::LostElectorate;
 use super::message::{Body, Roster};
 use super::term::Term;
 use super::view::{MAX_NUMBER, NumberedView};
-use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Rules, Unchanged};
+use super::{Action, Alarm, Ballot, ChangeError, Context, Election, LossReason, Role, Rules, Unchanged, Volatile};
 use crate::limits::{IDENTITY_TIMEOUT, MAX_VOTERS};
 use crate::member::NodeId;
 use crate::time::Time;
@@ -146,7 +146,7 @@ impl<R: Rules> Election<R> {
 
     /// Returns the rest of the lease that this voter has promised to its leader, which may be gone.
     fn promised_lease(&self, context: &Context<'_>) -> Option<Duration> {
-        let is_promised = self.leader.is_some() && context.now < self.promised_until;
+        let is_promised = self.volatile.leader.is_some() && context.now < self.promised_until;
         is_promised.then(|| self.promised_until.since(context.now))
     }
 
@@ -249,7 +249,7 @@ impl<R: Rules> Election<R> {
 
     /// Tells the voters and the operator of the new generation, which is on disk now.
     pub(super) fn announce_generation(&mut self) {
-        for id in std::mem::take(&mut self.to_be_told) {
+        for id in std::mem::take(&mut self.volatile.to_be_told) {
             self.tell_generation_to(&id);
         }
         let Some(ticket) = self.pending_recovery.take() else { return };
@@ -294,7 +294,7 @@ impl<R: Rules> Election<R> {
         self.ballot.term = self.ballot.term.max(electorate.began);
         self.ballot.vote = None;
         self.keep_electorate_aside(&electorate.descent());
-        self.forget_electorate();
+        self.volatile = Volatile::default();
         self.role = Role::Follower;
         self.ballot.accepted = Some(NumberedView::founding(electorate).numbered(number));
         // The voters of the former electorate may not know of the new one. The voters of the new one may know of a
@@ -302,7 +302,7 @@ impl<R: Rules> Election<R> {
         // new one asks nobody any more.
         // Of the first one its founder tells all.
         if generation > 0 {
-            self.to_be_told = former.into_iter().chain(self.others()).map(|voter| voter.id).collect();
+            self.volatile.to_be_told = former.into_iter().chain(self.others()).map(|voter| voter.id).collect();
             self.actions.push_back(Action::Alarm(Alarm::Recovered { generation }));
         }
         self.persist();
@@ -313,7 +313,7 @@ impl<R: Rules> Election<R> {
     pub(super) fn note_informed(&mut self, speaker: Identity) {
         let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0) && mine.contains(speaker));
         if is_recovered {
-            self.informed.insert(speaker);
+            self.volatile.informed.insert(speaker);
         }
     }
 
@@ -321,7 +321,7 @@ impl<R: Rules> Election<R> {
     /// it, since what it was told once may have been lost.
     pub(super) fn inform_of_generation(&mut self, voter: &Voter) {
         let is_recovered = self.electorate().is_some_and(|mine| mine.began > Term(0));
-        if is_recovered && !self.informed.contains(&voter.identity) {
+        if is_recovered && !self.volatile.informed.contains(&voter.identity) {
             self.tell_generation_to(&voter.id);
         }
     }

@@ -49,7 +49,7 @@ impl<R: Rules> Election<R> {
 
     /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
     fn hears_leader(&self, context: &Context<'_>) -> bool {
-        self.leader.is_some() && context.now < self.promised_until || self.has_claim()
+        self.volatile.leader.is_some() && context.now < self.promised_until || self.has_claim()
     }
 
     /// Answers a pre-vote: would the candidate get the vote?
@@ -85,7 +85,7 @@ impl<R: Rules> Election<R> {
                 self.vote_for(speaker, term);
                 self.follow(context);
             }
-            self.pending_vote = Some((from.clone(), speaker, term));
+            self.volatile.pending_vote = Some((from.clone(), speaker, term));
             return self.send_pending();
         }
         if let Some(newest) = self.newest() {
@@ -111,7 +111,7 @@ impl<R: Rules> Election<R> {
         let Some(mine) = self.newest() else { return false };
         // A promise protects the leader that it was made to: it keeps no voter from voting for that leader once more.
         let is_over = self.rules.is_promise_over(context.now, self.promised_until);
-        let is_free = is_over || self.leader == Some(candidate);
+        let is_free = is_over || self.volatile.leader == Some(candidate);
         let is_later = self.rules.may_vote_in(term, self.refuses_up_to());
         // No voter has accepted a view of the term that it stands in, or of a later one.
         let is_sound = newest.term < term && mine.term < term;
@@ -128,7 +128,7 @@ impl<R: Rules> Election<R> {
         assert!(term >= self.ballot.term, "terms never fall");
         self.ballot.term = term;
         self.ballot.vote = Some(candidate);
-        self.leader = None;
+        self.volatile.leader = None;
         if candidate == self.ballot.identity {
             // A leader is its own voter, and makes itself the promise that others make it.
             self.raise_longest_promise(self.timing.lease_duration);
@@ -143,15 +143,15 @@ impl<R: Rules> Election<R> {
     }
 
     fn pay_vote(&mut self) {
-        let Some((name, candidate, term)) = self.pending_vote.clone() else { return };
+        let Some((name, candidate, term)) = self.volatile.pending_vote.clone() else { return };
         let is_stored = self.rules.may_send_vote(&self.stored, term, candidate);
         let is_still_meant = self.ballot.has_vote(term, candidate);
         if !is_still_meant {
-            self.pending_vote = None;
+            self.volatile.pending_vote = None;
             return;
         }
         if let (true, Some(newest)) = (is_stored, self.newest()) {
-            self.pending_vote = None;
+            self.volatile.pending_vote = None;
             self.send(&name, Body::VoteReply { term, is_granted: true, newest });
         }
     }

@@ -135,7 +135,9 @@ impl<R: Rules> Election<R> {
     /// when that is agreed.
     fn take_back(&mut self, context: &Context<'_>, error: ChangeError) {
         let is_proposing = self.is_proposing();
-        let (Some(agreed), Some(accepted)) = (self.agreed.clone(), self.ballot.accepted.as_ref()) else { return };
+        let (Some(agreed), Some(accepted)) = (self.volatile.agreed.clone(), self.ballot.accepted.as_ref()) else {
+            return;
+        };
         let is_possible = is_proposing
             && accepted.number < MAX_NUMBER
             && accepted.former_electorate().as_ref() == Some(&*agreed.electorate);
@@ -156,7 +158,7 @@ impl<R: Rules> Election<R> {
     /// Returns true if a majority of those that voted before the change in flight has acknowledged this renewal, or a
     /// later one.
     fn is_electorate_in_force_there(&self, sequence: u64) -> bool {
-        let (Role::Leading(leading), Some(agreed)) = (&self.role, &self.agreed) else { return false };
+        let (Role::Leading(leading), Some(agreed)) = (&self.role, &self.volatile.agreed) else { return false };
         agreed.electorate.has_majority(|voter| leading.has_acknowledged(voter, sequence))
     }
 

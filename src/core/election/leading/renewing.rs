@@ -30,9 +30,9 @@ impl<R: Rules> Election<R> {
         };
         // Under the own term, or it would count for nothing: same number, same members.
         let view = accepted.under(term);
-        self.leader = Some(me);
+        self.volatile.leader = Some(me);
         self.failures = 0;
-        self.votes = None;
+        self.volatile.votes = None;
         self.role = Role::Leading(Box::new(Leading {
             term,
             sequence: 0,
@@ -49,7 +49,7 @@ impl<R: Rules> Election<R> {
             resigning: None,
             trial: None,
             is_leaving: false,
-            numbering: crate::election::numbering::Numbering::new(self.agreed.clone()),
+            numbering: crate::election::numbering::Numbering::new(self.volatile.agreed.clone()),
         }));
         if let Some(sent) = self.rules.claim_by_votes(context.now) {
             self.claim(context, 0, sent);
@@ -106,7 +106,7 @@ impl<R: Rules> Election<R> {
         let (timing, me) = (self.timing, self.ballot.identity);
         let mut voters = self.others();
         voters.extend(self.sounded_learner());
-        let agreed = self.agreed.as_ref().map(NumberedView::reference);
+        let agreed = self.volatile.agreed.as_ref().map(NumberedView::reference);
         let Some(view) = self.view_for_voters().cloned() else { return };
         let Role::Leading(leading) = &mut self.role else { return };
         leading.sequence += 1;
@@ -139,7 +139,7 @@ impl<R: Rules> Election<R> {
     /// Tells somebody without a vote what voters are told: who is to be voted in, and who asks since it was voted out,
     /// or its being voted in came to nothing.
     pub(crate) fn inform(&mut self, context: &Context<'_>, id: &NodeId) {
-        let (timing, agreed) = (self.timing, self.agreed.as_ref().map(NumberedView::reference));
+        let (timing, agreed) = (self.timing, self.volatile.agreed.as_ref().map(NumberedView::reference));
         let Some(newest) = self.view_for_voters().map(NumberedView::reference) else { return };
         let Role::Leading(leading) = &self.role else { return };
         if leading.has_claim() {

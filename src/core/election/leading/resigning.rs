@@ -193,7 +193,7 @@ impl<R: Rules> Election<R> {
         if is_last {
             // Nobody counts on its promise to itself any more.
             self.promised_until = context.now;
-            self.leader = None;
+            self.volatile.leader = None;
             self.follow(context);
             self.step_back(context, stays);
         }
@@ -241,7 +241,7 @@ impl<R: Rules> Election<R> {
 impl<R: Rules> Election<R> {
     /// Begins to find out whether others store, and resigns if they do; a voter that is alone resigns at once.
     pub(super) fn try_to_resign(&mut self, context: &Context<'_>, ticket: u64, to: Option<Identity>) {
-        let above = self.agreed.as_ref().map_or(0, |agreed| agreed.number);
+        let above = self.volatile.agreed.as_ref().map_or(0, |agreed| agreed.number);
         let (is_alone, is_last_number) = (self.others().is_empty(), above >= MAX_NUMBER);
         let Role::Leading(leading) = &mut self.role else { return };
         leading.trial = Some(Trial { ticket, to, above, until: context.now + SLOW_DISK_TIMEOUT });
@@ -256,7 +256,7 @@ impl<R: Rules> Election<R> {
     pub(crate) fn continue_trial(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         let Some(trial) = leading.trial.clone().filter(|_| leading.has_claim()) else { return };
-        let agreed = self.agreed.as_ref().filter(|_| self.is_newest_agreed());
+        let agreed = self.volatile.agreed.as_ref().filter(|_| self.is_newest_agreed());
         let is_stored = agreed.is_some_and(|agreed| agreed.number > trial.above);
         let newest = self.newest();
         let may_stand = |identity: &Identity| leading.accepted.get(identity).copied() == newest;

@@ -17,7 +17,7 @@ pub(super) fn all_follow(cluster: &Cluster) -> bool {
     let leader = cluster.nodes[leader].identity;
     let running = cluster.nodes.iter().filter_map(|node| node.election.as_ref());
     running.filter(|election| election.is_voter()).all(|election| {
-        election.ballot.term == term && election.leader == Some(leader) && election.ballot.vote.is_some()
+        election.ballot.term == term && election.volatile.leader == Some(leader) && election.ballot.vote.is_some()
     })
 }
 

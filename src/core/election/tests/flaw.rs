@@ -170,7 +170,7 @@ impl Rules for Planted {
     fn refused<R: Rules>(self, voter: &mut Election<R>, context: &Context<'_>, term: Term) {
         if self.has(Flaw::TermFromRefused) && term > voter.ballot.term {
             voter.step_down(context, LossReason::Superseded);
-            (voter.ballot.term, voter.ballot.vote, voter.leader) = (term, None, None);
+            (voter.ballot.term, voter.ballot.vote, voter.volatile.leader) = (term, None, None);
             voter.persist();
         } else {
             Sound.refused(voter, context, term);

@@ -35,7 +35,7 @@ fn a_renewal_that_a_later_one_overtook_promises_nothing() {
     let mut promised_after = |sequence| {
         cluster.with(voter, |election, context| {
             let (lineage, newest) = (election.lineage().expect("it votes"), election.newest().expect("it has a view"));
-            let (from, term) = (election.leader.expect("it follows"), election.term());
+            let (from, term) = (election.volatile.leader.expect("it follows"), election.term());
             let renewal = Renewal { term, sequence, lease_ms: 2_000, claim: None, newest, delta: None, agreed: None };
             let before = election.promised_until;
             election.receive(context, &id(leader), ElectionMessage { from, lineage, body: Body::Renew(renewal) });

@@ -190,13 +190,13 @@ fn a_renewal_that_was_under_way_when_its_leader_resigned_binds_nobody() {
     cluster.take_messages(follower, &mut late);
     assert!(!late.is_empty());
     cluster.with(leader, Election::resign);
-    cluster.run_up_to(SECOND, |p| p.election(follower).leader.is_none());
+    cluster.run_up_to(SECOND, |p| p.election(follower).volatile.leader.is_none());
     let ignored = cluster.election(follower).ignored();
     for message in late {
         cluster.with(follower, |election, context| election.receive(context, &id(leader), message));
     }
     assert!(cluster.election(follower).ignored() > ignored);
-    assert_eq!(cluster.election(follower).leader, None);
+    assert_eq!(cluster.election(follower).volatile.leader, None);
     assert!(cluster.run_until(Duration::from_millis(300), |p| p.leader().is_some()), "nobody waits for a lease");
     cluster.assert_safe();
 }

@@ -92,7 +92,8 @@ impl Run {
     pub(super) fn acknowledges(&self, node: usize, leader: usize) -> bool {
         let election = self.cluster.election(node);
         let leader = &self.cluster.nodes[leader];
-        election.leader == Some(leader.identity) && election.promised_until > self.cluster.local(node, self.cluster.now)
+        election.volatile.leader == Some(leader.identity)
+            && election.promised_until > self.cluster.local(node, self.cluster.now)
     }
 
     /// Checks that every voter that runs, and has its disk, has promised its leader not to vote.
