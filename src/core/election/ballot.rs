@@ -237,9 +237,8 @@ impl<R: Rules> Election<R> {
     /// in flight is on them. Where too few disks work, nobody else could be elected, and a leader writes nothing to
     /// lead on.
     pub(super) fn resign_to_those_that_store(&mut self, context: &Context<'_>) {
-        let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return };
-        let (me, newest) = (self.ballot.identity, Some(view.reference()));
-        let stores = |voter| voter != me && leading.accepted.get(&voter).copied() == newest;
+        let Some(view) = &self.ballot.accepted else { return };
+        let stores = |voter| voter != self.ballot.identity && self.has_newest(voter);
         let can_elect = view.is_carried_by(self.is_proposing(), stores);
         if self.is_aside && self.rules.resigns_to_others(can_elect) {
             self.resign_for(context, None);

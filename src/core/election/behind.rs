@@ -1,4 +1,5 @@
-//! Voters that are above their leader's term: the leader goes on in a term above theirs.
+//! Going on above: voters that are above their leader's term, or another electorate that ended at a higher one, have the leader
+//! go on in a term above theirs.
 //!
 //! A voter whose attempt to be elected was in vain has voted in a later term than that of the leader that the other
 //! voters kept. It may not acknowledge that leader any more, and nobody but itself would ever know: when another voter
@@ -15,7 +16,6 @@
 //! Must not know: how the voter came to be ahead.
 
 use super::electorate::Identity;
-use super::message::Body;
 use super::term::Term;
 use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::limits::MAX_TERMS_BEHIND;
@@ -32,11 +32,6 @@ pub(crate) struct Ahead {
 }
 
 impl<R: Rules> Election<R> {
-    /// Answers a renewal of a term that is over for this voter.
-    pub(super) fn reject_stale_renewal(&mut self, leader: &NodeId) {
-        self.send(leader, Body::Behind { term: self.ballot.term });
-    }
-
     /// Notes that a voter cannot follow this leader, since it is above the leader's term.
     pub(super) fn renewal_rejected_as_stale(
         &mut self,
@@ -48,17 +43,13 @@ impl<R: Rules> Election<R> {
         let lease = self.timing.lease_duration;
         let votes = self.electorate().is_some_and(|electorate| electorate.contains(speaker));
         let is_busy = self.is_changing();
-        let Role::Leading(leading) = &mut self.role else {
-            self.ignored += 1;
-            return;
-        };
+        let Role::Leading(leading) = &mut self.role else { return self.ignore() };
         if !votes || !leading.has_claim() || term <= leading.term {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         let is_near = term.generation() == leading.term.generation() && term.0 - leading.term.0 <= MAX_TERMS_BEHIND;
         if !is_near || term.next().is_none() {
-            self.ignored += 1;
+            self.ignore();
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
             return;
         }
@@ -71,8 +62,27 @@ impl<R: Rules> Election<R> {
             return;
         }
         let above = leading.ahead.values().map(|ahead| ahead.term).max().unwrap_or(term);
+        self.go_on_above(context, above);
+    }
+
+    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. That
+    /// takes it [`MAX_TERMS_BEHIND`] terms further at most; those who know of a higher term say so again.
+    pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
+        self.expire(context);
+        let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
+        self.floor = self.floor.max(term);
+        let above = self.highest_led();
+        // A voter that cannot store a ballot cannot be elected above that term either.
+        let is_busy = self.is_changing() || self.is_aside;
+        let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
+        if is_below && above >= term && self.rules.leads_above_ended(is_busy) {
+            self.go_on_above(context, above);
+        }
+    }
+
+    /// Gives the claim up, and stands once more, above this term: this voter knows that nobody leads.
+    fn go_on_above(&mut self, context: &Context<'_>, above: Term) {
         self.rules.give_up_to_go_on(self, context);
-        // This voter knows that nobody leads.
         self.is_successor = true;
         self.stand_above(context, above);
     }

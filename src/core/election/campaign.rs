@@ -64,8 +64,8 @@ pub(super) enum Stage {
 /// The voters that voted for this one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Votes {
-    term: Term,
-    given_by: BTreeSet<Identity>,
+    pub(super) term: Term,
+    pub(super) given_by: BTreeSet<Identity>,
 }
 
 impl Campaign {
@@ -88,11 +88,6 @@ impl Campaign {
 }
 
 impl<R: Rules> Election<R> {
-    /// Begins an attempt.
-    pub(super) fn stand(&mut self, context: &Context<'_>) {
-        self.stand_above(context, self.ballot.term);
-    }
-
     /// Begins an attempt in a term above this one, and above this voter's own.
     pub(super) fn stand_above(&mut self, context: &Context<'_>, above: Term) {
         // A view may have arrived from a leader whose renewals did not.
@@ -153,39 +148,29 @@ impl<R: Rules> Election<R> {
         }
     }
 
-    /// Counts a voter's answer on whether it hears the leader.
-    pub(super) fn hear_health(
+    /// Counts a voter's answer to the question of this stage: whether it hears no leader, or would vote for this node.
+    pub(super) fn hear_answer(
         &mut self,
         context: &Context<'_>,
-        speaker: Identity,
-        from: &NodeId,
-        attempt: u32,
-        hears_leader: bool,
+        (speaker, from): (Identity, &NodeId),
+        (stage, attempt): (Stage, u32),
+        is_in_favour: bool,
         term: Term,
     ) {
-        self.survivor_answered(speaker, from, hears_leader);
-        if self.take_answer(from, Stage::Query, attempt, term) {
-            self.count(context, speaker, !hears_leader);
-        } else {
-            self.ignored += 1;
+        let Role::Candidate(campaign) = &mut self.role else { return self.ignore() };
+        if campaign.stage != stage || campaign.attempt != attempt {
+            return self.ignore();
         }
-    }
-
-    /// Counts a voter's answer on whether it would vote for this node.
-    pub(super) fn hear_pre_vote(
-        &mut self,
-        context: &Context<'_>,
-        speaker: Identity,
-        from: &NodeId,
-        attempt: u32,
-        is_granted: bool,
-        term: Term,
-    ) {
-        if self.take_answer(from, Stage::PreVote, attempt, term) {
-            self.count(context, speaker, is_granted);
-        } else {
-            self.ignored += 1;
+        if term >= campaign.term && term.generation() == campaign.began_in.generation() {
+            match term.next().filter(|above| above.is_reachable_from(self.ballot.term)) {
+                // The stages that follow are about this one.
+                Some(above) if stage == Stage::Query => campaign.term = above,
+                // The pre-votes so far were about another term: the next attempt is above it.
+                Some(_) => {}
+                None => self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() })),
+            }
         }
+        self.count(context, speaker, is_in_favour);
     }
 
     /// Counts a vote, or the refusal of one.
@@ -205,25 +190,8 @@ impl<R: Rules> Election<R> {
                 self.count(context, speaker, is_granted);
             }
             _ if is_noted => self.count_late_votes(context),
-            _ => self.ignored += 1,
+            _ => self.ignore(),
         }
-    }
-
-    /// Returns true if this answers the current question; notes the sender's term for the stages that follow.
-    fn take_answer(&mut self, from: &NodeId, stage: Stage, attempt: u32, term: Term) -> bool {
-        let Role::Candidate(campaign) = &mut self.role else { return false };
-        if campaign.stage != stage || campaign.attempt != attempt {
-            return false;
-        }
-        if term >= campaign.term && term.generation() == campaign.began_in.generation() {
-            match term.next().filter(|above| above.is_reachable_from(self.ballot.term)) {
-                Some(above) if stage == Stage::Query => campaign.term = above,
-                // The pre-votes so far were about another term: the next attempt is above it.
-                Some(_) => {}
-                None => self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() })),
-            }
-        }
-        true
     }
 
     fn count(&mut self, context: &Context<'_>, speaker: Identity, is_in_favour: bool) {
@@ -261,7 +229,6 @@ impl<R: Rules> Election<R> {
                 Stage::Query => self.enter(context, Stage::PreVote),
                 Stage::PreVote => {
                     self.vote_for(me, term);
-                    self.open_poll(term);
                     self.enter(context, Stage::Vote);
                 }
                 Stage::Vote => self.begin_to_lead(context),
@@ -324,11 +291,6 @@ impl<R: Rules> Election<R> {
         self.failures += 1;
         self.follow(context);
         self.stand_at = self.promised_until.max(context.now) + pause.mul_f64(0.5 + context.random);
-    }
-
-    /// Begins to count the votes in a term.
-    pub(super) fn open_poll(&mut self, term: Term) {
-        self.volatile.votes = Some(Votes { term, given_by: BTreeSet::new() });
     }
 
     /// Counts a vote; returns true if it may still carry this voter.

@@ -14,10 +14,8 @@
 //! Must not know: how one hears of another electorate.
 
 use super::electorate::{Descent, EndedElectorate};
-use super::term::Term;
 use super::view::NumberedView;
 use super::{Action, Alarm, ChangeError, Context, Election, LossReason, Role, Rules, Volatile};
-use crate::limits::MAX_TERMS_BEHIND;
 
 impl<R: Rules> Election<R> {
     /// Gives the claim up, since a leader lives of an electorate that stands over this one. This node keeps the promise to
@@ -101,23 +99,5 @@ impl<R: Rules> Election<R> {
         self.ballot.accepted = Some(view.clone());
         self.persist();
         self.role = self.role_at_rest();
-    }
-
-    /// Takes note that an electorate which gives way to this one was led up to this term: this one is led above it. That
-    /// takes it [`MAX_TERMS_BEHIND`] terms further at most; those who know of a higher term say so again.
-    pub fn lead_above(&mut self, context: &Context<'_>, term: Term) {
-        self.expire(context);
-        let term = term.min(Term(self.ballot.term.0 + MAX_TERMS_BEHIND));
-        self.floor = self.floor.max(term);
-        let above = self.highest_led();
-        // A voter that cannot store a ballot cannot be elected above that term either.
-        let is_busy = self.is_changing() || self.is_aside;
-        let is_below = matches!(&self.role, Role::Leading(leading) if leading.has_claim() && leading.term <= term);
-        if is_below && above >= term && self.rules.leads_above_ended(is_busy) {
-            self.rules.give_up_to_go_on(self, context);
-            // This voter knows that nobody leads.
-            self.is_successor = true;
-            self.stand_above(context, above);
-        }
     }
 }

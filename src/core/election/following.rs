@@ -46,7 +46,7 @@ pub(super) struct PendingAck {
 
 /// The promises made since the longest one: all of them shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Shorter {
+pub(super) struct Shorter {
     since: Time,
     longest: Duration,
 }
@@ -55,7 +55,7 @@ struct Shorter {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct StoredPromise {
     /// The promises shorter than the longest one on disk, if no others were made for a while.
-    shorter: Option<Shorter>,
+    pub(super) shorter: Option<Shorter>,
     /// The disk holds promises that bind no more.
     pub(super) is_disk_outdated: bool,
 }
@@ -67,39 +67,33 @@ impl<R: Rules> Election<R> {
         let term = renewal.term;
         self.not_preferred_until.take_if(|until| context.now >= *until);
         if !term.is_usable() || renewal.newest.term != term || !(MIN_LEASE..=MAX_LEASE).contains(&lease) {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         if self.electorate().is_none_or(|electorate| !electorate.contains(leader)) {
             // The leader is ahead of this node: its newest view shows whether it may be one.
             if term >= self.ballot.term || self.electorate().is_none() {
                 self.volatile.invited_to = Some(renewal.newest).filter(|_| self.electorate().is_none());
                 self.actions.push_back(Action::Wanted { view: renewal.newest, from: from.clone() });
-            } else if self.electorate().is_some() && term.generation() == self.ballot.term.generation() {
+            } else if term.generation() == self.ballot.term.generation() {
                 // It may be one, and this voter above its term.
-                self.reject_stale_renewal(from);
+                self.send(from, Body::Behind { term: self.ballot.term });
             }
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
-        if term.generation() != self.ballot.term.generation() {
-            self.ignored += 1;
-            return;
+        // The renewal was sent before its leader gave leadership up: nobody leads by a promise made now.
+        let is_over = self.released_in == Some(term);
+        if is_over || term.generation() != self.ballot.term.generation() {
+            return self.ignore();
         }
         if !term.is_reachable_from(self.ballot.term) {
-            self.ignored += 1;
+            self.ignore();
             self.actions.push_back(Action::Alarm(Alarm::TermLimit { id: from.clone() }));
-            return;
-        }
-        if self.released_in == Some(term) {
-            // The renewal was sent before its leader gave leadership up: nobody leads by a promise made now.
-            self.ignored += 1;
             return;
         }
         if term < self.ballot.term {
             // Terms never fall: the leader has to come above this one.
-            self.ignored += 1;
-            return self.reject_stale_renewal(from);
+            self.send(from, Body::Behind { term: self.ballot.term });
+            return self.ignore();
         }
         if term == self.ballot.term && self.volatile.leader.is_some_and(|known| known != leader) {
             // Impossible among voters that follow the rules.
@@ -108,8 +102,7 @@ impl<R: Rules> Election<R> {
         }
         if self.acked.is_some_and(|(acked, newest)| acked == term && renewal.sequence < newest) {
             // A later one overtook it: it may have been on its way until long after its leader gave up.
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         // It had its time to lead, and leads: whoever it names as its successor is not to wait for the rest of that.
         self.elected = None;
@@ -165,15 +158,16 @@ impl<R: Rules> Election<R> {
             by_delta()
         };
         match view {
-            Some(view) if self.would_be_left_out(&view, renewal.agreed) => self.ignored += 1,
+            Some(view) if self.would_be_left_out(&view, renewal.agreed) => self.ignore(),
             Some(view) => self.accept(view),
             None => self.actions.push_back(Action::Wanted { view: proposed, from: from.clone() }),
         }
     }
 
-    /// Takes the contents of a view that a leader proposed, or that shows that a leader or candidate is ahead of this
-    /// node.
-    pub(super) fn take_contents(&mut self, context: &Context<'_>, view: &NumberedView) {
+    /// Takes the contents of a view that was [wanted](Action::Wanted): that a leader proposed, or that shows that a leader or
+    /// candidate is ahead of this node.
+    pub fn contents(&mut self, context: &Context<'_>, view: &NumberedView) {
+        self.expire(context);
         // A voter whose disk was put back may propose a view behind the one that was agreed without it.
         let is_over = |agreed: &NumberedView| {
             agreed.electorate.lineage == view.electorate.lineage
@@ -181,8 +175,7 @@ impl<R: Rules> Election<R> {
                     || agreed.number == view.number && agreed.reference().digest != view.reference().digest)
         };
         if !view.is_well_formed() || self.volatile.agreed.as_ref().is_some_and(is_over) {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         let is_proposed = self.volatile.pending_ack.as_ref().is_some_and(|owed| {
             owed.proposed == view.reference() && owed.term == self.ballot.term && view.term == owed.term
@@ -204,7 +197,7 @@ impl<R: Rules> Election<R> {
         let is_reached = view.term >= self.ballot.term || self.ballot.accepted.is_none() && is_named;
         let agreed = self.volatile.pending_ack.as_ref().and_then(|owed| owed.agreed);
         if is_proposed && self.would_be_left_out(view, agreed) {
-            self.ignored += 1;
+            self.ignore();
         } else if is_proposed && is_ahead {
             self.accept(view.clone());
         } else if is_ahead && is_reached && !matches!(self.role, Role::Leading(_)) {
@@ -223,7 +216,7 @@ impl<R: Rules> Election<R> {
                 self.actions.push_back(Action::Alarm(Alarm::IdentityMismatch));
                 self.strange_to = Some(Arc::clone(&view.electorate));
             }
-            self.ignored += 1;
+            self.ignore();
         }
         self.send_pending();
     }
@@ -258,8 +251,7 @@ impl<R: Rules> Election<R> {
     /// Accepts a view if it is newer than every view this voter has accepted; an older one changes nothing.
     pub(super) fn accept(&mut self, view: NumberedView) {
         if Some(view.reference()) <= self.newest() {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         self.ballot.accepted = Some(view);
         self.persist();
@@ -314,8 +306,7 @@ impl<R: Rules> Election<R> {
         // A voter that acknowledges again has promised again.
         let is_meant = !context.is_up && self.acked == Some((term, sequence));
         if !is_meant || !is_from_leader || speaker == self.ballot.identity {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         self.promised_until = context.now;
         self.forget_promises(context);
@@ -325,8 +316,7 @@ impl<R: Rules> Election<R> {
     pub(super) fn released(&mut self, context: &Context<'_>, speaker: Identity, term: Term, successor: Identity) {
         let is_from_leader = self.rules.is_released_by((speaker, term), (self.volatile.leader, self.ballot.term));
         if !is_from_leader || speaker == self.ballot.identity {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         self.volatile.leader = None;
         self.released_in = Some(term);
@@ -365,12 +355,6 @@ impl<R: Rules> Election<R> {
             self.ballot.promise = longest;
         }
         is_over
-    }
-
-    /// Promises a lease, from a time on that is not known yet.
-    pub(super) fn raise_longest_promise(&mut self, lease: Duration) {
-        self.stored_promise.shorter = None;
-        self.ballot.promise = self.ballot.promise.max(lease);
     }
 
     /// Ends all promises, also after a restart. The disk learns of it with the next vote, which most often follows at

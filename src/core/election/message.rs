@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::campaign::Stage;
 use super::electorate::{Descent, Electorate, Identity, Lineage, Voter};
 use super::term::Term;
 use super::view::{Delta, NumberedView, ViewRef};
@@ -213,8 +214,7 @@ impl<R: Rules> Election<R> {
         // Whoever leaves may still be freed of its promise, and may still have voters to free.
         let is_farewell = matches!(message.body, Body::Release { .. } | Body::Freed { .. } | Body::Farewell { .. });
         if !context.is_up && !is_farewell {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         if let Body::Roster(roster) = message.body {
             return self.hear_roster(context, from, message.from, &roster);
@@ -223,8 +223,7 @@ impl<R: Rules> Election<R> {
             return self.hear_of_recovery(context, from, electorate, number);
         }
         if !self.counts(context, from, &message) {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         let speaker = message.from;
         self.note_informed(speaker);
@@ -232,13 +231,14 @@ impl<R: Rules> Election<R> {
             Body::Roster(_) | Body::Generation { .. } => {}
             Body::Query { attempt, newest: _ } => self.answer_query(context, from, attempt),
             Body::QueryReply { attempt, hears_leader, term } => {
-                self.hear_health(context, speaker, from, attempt, hears_leader, term);
+                self.survivor_answered(speaker, from, hears_leader);
+                self.hear_answer(context, (speaker, from), (Stage::Query, attempt), !hears_leader, term);
             }
             Body::PreVote { attempt, term, newest } => {
                 self.answer_pre_vote(context, speaker, from, (attempt, term, newest));
             }
             Body::PreVoteReply { attempt, is_granted, term } => {
-                self.hear_pre_vote(context, speaker, from, attempt, is_granted, term);
+                self.hear_answer(context, (speaker, from), (Stage::PreVote, attempt), is_granted, term);
             }
             Body::Vote { term, newest } => self.answer_vote(context, speaker, from, term, newest),
             Body::VoteReply { term, is_granted, newest } => self.hear_vote(context, speaker, term, is_granted, newest),

@@ -261,6 +261,11 @@ impl<R: Rules> Election<R> {
         self.actions.pop_front()
     }
 
+    /// Counts a message that did not fit the own state, or came from nobody who counts.
+    fn ignore(&mut self) {
+        self.ignored += 1;
+    }
+
     /// Returns the time at which [`Election::tick`] is to be called at the latest; `None` if there is nothing to wait
     /// for.
     pub fn next_deadline(&self, is_up: bool) -> Option<Time> {
@@ -288,7 +293,7 @@ impl<R: Rules> Election<R> {
             Role::Forming(_) => self.form(context),
             Role::Follower => {
                 if context.now >= self.stand_at && self.may_stand() {
-                    self.stand(context);
+                    self.stand_above(context, self.ballot.term);
                 } else if context.now >= self.stand_at && self.must_report_no_leader() {
                     // Nobody leads, and this voter can do nothing about it.
                     self.set_quorum(false);
@@ -297,12 +302,6 @@ impl<R: Rules> Election<R> {
             Role::Candidate(_) => self.stand_on(context),
             Role::Leading(_) => self.lead(context),
         }
-    }
-
-    /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act
-    /// on a claim that ran out meanwhile.
-    pub fn expire(&mut self, context: &Context<'_>) {
-        self.expire_claim(context);
     }
 
     /// Takes note that this node became Up, or is so no more.
@@ -321,12 +320,6 @@ impl<R: Rules> Election<R> {
             self.forget_promises(context);
         }
         self.say_farewell();
-    }
-
-    /// Takes the contents of a view that was [wanted](Action::Wanted).
-    pub fn contents(&mut self, context: &Context<'_>, view: &NumberedView) {
-        self.expire(context);
-        self.take_contents(context, view);
     }
 }
 

@@ -67,27 +67,10 @@ impl Recovery {
 }
 
 impl<R: Rules> Election<R> {
-    /// Begins a new generation with these voters and this node, on an operator's command. `lineage` is a fresh random
-    /// number.
-    pub fn recover(&mut self, context: &Context<'_>, ticket: u64, named: Vec<NodeId>, lineage: u64) {
-        self.begin_recovery(context, ticket, named, lineage, None);
-    }
-
-    /// Begins a new generation where no voter of the former electorate is left: this node only knows of it. On a voter
-    /// it is a recovery like any other.
-    pub fn found_anew(
-        &mut self,
-        context: &Context<'_>,
-        ticket: u64,
-        named: Vec<NodeId>,
-        lineage: u64,
-        lost: LostElectorate,
-    ) {
-        let lost = Some(lost).filter(|_| !self.is_voter());
-        self.begin_recovery(context, ticket, named, lineage, lost);
-    }
-
-    fn begin_recovery(
+    /// Begins a new generation with these voters and this node, on an operator's command; `anew`: of an electorate of which no
+    /// voter is left, and this node only knows of it. On a voter that is a recovery like any other. `lineage` is a fresh
+    /// random number.
+    pub fn recover(
         &mut self,
         context: &Context<'_>,
         ticket: u64,
@@ -95,6 +78,7 @@ impl<R: Rules> Election<R> {
         lineage: u64,
         anew: Option<LostElectorate>,
     ) {
+        let anew = anew.filter(|_| !self.is_voter());
         self.expire(context);
         named.push(self.me.clone());
         named.sort_unstable();
@@ -126,11 +110,6 @@ impl<R: Rules> Election<R> {
         self.continue_recovery(context);
     }
 
-    /// Returns true if a leader's lease stands by this voter's promise, or this node has a claim.
-    fn hears_majority(&self, context: &Context<'_>) -> bool {
-        self.has_claim() || self.promised_lease(context).is_some()
-    }
-
     /// Returns the refusal of a recovery while a lease stands: this node's own, although its majority may be gone, or one
     /// that it has promised.
     fn standing_lease(&self, context: &Context<'_>) -> Option<ChangeError> {
@@ -141,13 +120,10 @@ impl<R: Rules> Election<R> {
             let rest = leading.claimed_until().map_or(Duration::ZERO, |until| until.since(context.now));
             return Some(ChangeError::StillLeads { seconds: whole_seconds(rest) });
         }
-        self.promised_lease(context).map(|rest| ChangeError::LeasePromised { seconds: whole_seconds(rest) })
-    }
-
-    /// Returns the rest of the lease that this voter has promised to its leader, which may be gone.
-    fn promised_lease(&self, context: &Context<'_>) -> Option<Duration> {
+        // The leader that it is promised to may be gone.
         let is_promised = self.volatile.leader.is_some() && context.now < self.promised_until;
-        is_promised.then(|| self.promised_until.since(context.now))
+        let seconds = || whole_seconds(self.promised_until.since(context.now));
+        is_promised.then(|| ChangeError::LeasePromised { seconds: seconds() })
     }
 
     /// Asks again, or ends the recovery.
@@ -221,7 +197,7 @@ impl<R: Rules> Election<R> {
         let accepted = self.ballot.accepted.as_ref().filter(|_| recovery.anew.is_none());
         let is_majority_there =
             accepted.is_some_and(|accepted| self.rules.is_majority_there(&accepted.electorate, &recovery.answered));
-        if is_majority_there || self.hears_majority(context) {
+        if is_majority_there || self.hears_leader(context) {
             return self.refuse(ticket, ChangeError::MajorityAnswers);
         }
         if let Some(id) = recovery.left {
@@ -273,7 +249,7 @@ impl<R: Rules> Election<R> {
             .electorate()
             .map_or(is_named && is_known, |mine| self.rules.takes_place_of(electorate, mine, is_named));
         if !is_heir || !electorate.is_well_formed() || number > MAX_NUMBER {
-            self.ignored += 1;
+            self.ignore();
             if electorate.is_well_formed() && self.electorate().is_some_and(|mine| mine.succeeds(electorate)) {
                 self.tell_generation_to(from);
             }

@@ -18,6 +18,9 @@
 //!
 //! Must not know: what a candidate does with the answers.
 
+use std::collections::BTreeSet;
+
+use super::campaign::Votes;
 use super::electorate::Identity;
 use super::message::Body;
 use super::term::Term;
@@ -48,7 +51,7 @@ impl<R: Rules> Election<R> {
     }
 
     /// Returns true if a promise of this voter stands: for as long as it does, somebody may lead by it.
-    fn hears_leader(&self, context: &Context<'_>) -> bool {
+    pub(super) fn hears_leader(&self, context: &Context<'_>) -> bool {
         self.volatile.leader.is_some() && context.now < self.promised_until || self.has_claim()
     }
 
@@ -130,8 +133,10 @@ impl<R: Rules> Election<R> {
         self.ballot.vote = Some(candidate);
         self.volatile.leader = None;
         if candidate == self.ballot.identity {
-            // A leader is its own voter, and makes itself the promise that others make it.
-            self.raise_longest_promise(self.timing.lease_duration);
+            self.volatile.votes = Some(Votes { term, given_by: BTreeSet::new() });
+            // A leader is its own voter, and makes itself the promise that others make it, from a time on that is not known yet.
+            self.stored_promise.shorter = None;
+            self.ballot.promise = self.ballot.promise.max(self.timing.lease_duration);
         }
         self.persist();
     }

@@ -128,7 +128,7 @@ impl Lead {
         if !cx.phase.is_up() {
             return self.refuse(ticket, CommandError::Joining);
         }
-        self.with_election(cx, |election, context| election.recover(context, ticket, voters, lineage));
+        self.with_election(cx, |election, context| election.recover(context, ticket, voters, lineage, None));
     }
 
     /// Does what only the leader does, for an operator at this node or by way of a member.

@@ -120,7 +120,7 @@ impl Lead {
         let names = agreed.into_iter().flat_map(|agreed| &agreed.electorate.voters).map(|voter| voter.id.clone());
         let lost =
             LostElectorate { descent, number: agreed.map_or(0, |agreed| agreed.number), voters: names.collect() };
-        self.with_election(cx, |election, context| election.found_anew(context, ticket, voters, lineage, lost));
+        self.with_election(cx, |election, context| election.recover(context, ticket, voters, lineage, Some(lost)));
         self.ask_before_founding(cx);
     }
 

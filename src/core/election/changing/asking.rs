@@ -191,10 +191,15 @@ impl<R: Rules> Election<R> {
         leading.numbering.pending.as_ref()
     }
 
+    /// Returns the operator's change, to be written.
+    pub(super) fn change_mut(&mut self) -> Option<&mut PendingChange> {
+        let Role::Leading(leading) = &mut self.role else { return None };
+        leading.numbering.pending.as_mut()
+    }
+
     /// Says what is to be said of a change that goes on.
     pub(super) fn answer_early(&mut self, error: ChangeError) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        let ticket = leading.numbering.pending.as_mut().and_then(|pending| pending.ticket.take());
+        let ticket = self.change_mut().and_then(|pending| pending.ticket.take());
         self.refuse(ticket, error);
     }
 

@@ -79,7 +79,11 @@ impl<R: Rules> Election<R> {
                 let error = pending.unfinished(change, self.not_stored(context));
                 self.drop_wish(error);
             }
-            ChangeStage::Wanted(_) => self.look_later(context),
+            ChangeStage::Wanted(_) => {
+                if let Some(pending) = self.change_mut() {
+                    pending.look_at = context.now + STORING_TIMEOUT;
+                }
+            }
             ChangeStage::Ask { .. } | ChangeStage::Teach { .. } => {}
         }
     }
@@ -91,9 +95,8 @@ impl<R: Rules> Election<R> {
         // be left.
         let slow = SLOW_DISK_TIMEOUT.min(self.timing.lease_duration * 3 / 4).max(CHANGE_TIMEOUT);
         let slow = if self.is_voter() { SLOW_DISK_TIMEOUT } else { slow };
-        let Role::Leading(leading) = &mut self.role else { return };
         if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) =
-            &mut leading.numbering.pending
+            self.change_mut()
         {
             *sequence = last + 1;
             *until = context.now + CHANGE_TIMEOUT;
@@ -106,9 +109,7 @@ impl<R: Rules> Election<R> {
     /// one: then nothing but their disks is late.
     fn waits_for_disks_alone(&self, sequence: u64) -> bool {
         let (Role::Leading(leading), Some(view)) = (&self.role, &self.ballot.accepted) else { return false };
-        let newest = Some(view.reference());
-        let is_there =
-            |voter| leading.has_acknowledged(voter, sequence) || leading.accepted.get(&voter).copied() == newest;
+        let is_there = |voter| leading.has_acknowledged(voter, sequence) || self.has_newest(voter);
         view.is_carried_by(true, is_there)
     }
 
@@ -117,9 +118,8 @@ impl<R: Rules> Election<R> {
     fn wait_for_disks(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
         let may_ask = self.is_voter();
-        let Role::Leading(leading) = &mut self.role else { return };
         if let Some(PendingChange { stage: ChangeStage::InFlight { sequence, until, latest, .. }, .. }) =
-            &mut leading.numbering.pending
+            self.change_mut()
         {
             if may_ask {
                 *sequence = last + 1;
@@ -167,31 +167,18 @@ impl<R: Rules> Election<R> {
         let Some(base) = self.base().filter(|_| self.awaits_own_disk()).cloned() else { return };
         self.ballot.accepted = Some(base);
         self.persist();
-        let Some(PendingChange { stage: ChangeStage::InFlight { change, .. }, .. }) = self.change_under_way() else {
-            return;
-        };
-        let error = ChangeError::OwnDisk { id: self.me.clone() };
-        let error =
-            self.change_under_way().map_or(ChangeError::Interrupted, |pending| pending.unfinished(change, error));
+        let Some(pending) = self.change_under_way() else { return };
+        let ChangeStage::InFlight { change, .. } = &pending.stage else { return };
+        let error = pending.unfinished(change, ChangeError::OwnDisk { id: self.me.clone() });
         self.drop_wish(error);
-    }
-
-    fn look_later(&mut self, context: &Context<'_>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        if let Some(pending) = &mut leading.numbering.pending {
-            pending.look_at = context.now + STORING_TIMEOUT;
-        }
     }
 
     /// Gives what is in flight more time; a leader that wants to leave leaves now.
     fn wait_on(&mut self, context: &Context<'_>) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.is_leaving {
+        if matches!(&self.role, Role::Leading(leading) if leading.is_leaving) {
             self.resign_for(context, None);
-        } else if let Some(PendingChange {
-            stage: ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. },
-            ..
-        }) = &mut leading.numbering.pending
+        } else if let Some(ChangeStage::InFlight { until, .. } | ChangeStage::TakenBack { until, .. }) =
+            self.change_mut().map(|pending| &mut pending.stage)
         {
             *until = context.now + CHANGE_TIMEOUT;
         }

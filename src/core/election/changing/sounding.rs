@@ -25,16 +25,12 @@ impl<R: Rules> Election<R> {
     /// Asks the node to add for its identity.
     pub(crate) fn ask_for_identity(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
-        let Role::Leading(leading) = &mut self.role else { return };
-        let Some(PendingChange { ticket, stage: ChangeStage::Ask { id, ask_at, until }, .. }) =
-            &mut leading.numbering.pending
-        else {
+        let Some(PendingChange { stage: ChangeStage::Ask { id, ask_at, until }, .. }) = self.change_mut() else {
             return;
         };
-        let (ticket, id) = (*ticket, id.clone());
+        let id = id.clone();
         if context.now >= *until {
-            leading.numbering.pending = None;
-            return self.refuse(ticket, ChangeError::NoAnswer { id });
+            return self.drop_wish(ChangeError::NoAnswer { id });
         }
         if context.now >= *ask_at {
             *ask_at = context.now + retry;
@@ -45,8 +41,7 @@ impl<R: Rules> Election<R> {
     /// Takes an identity, if its sender is the node to add.
     pub(crate) fn learner_identified(&mut self, context: &Context<'_>, from: &NodeId, identity: Identity) {
         let patience = self.timing.patience();
-        let Role::Leading(leading) = &mut self.role else { return };
-        let Some(pending) = &mut leading.numbering.pending else { return };
+        let Some(pending) = self.change_mut() else { return };
         if matches!(&pending.stage, ChangeStage::Ask { id, .. } if id == from) {
             let learner = Voter { id: from.clone(), identity };
             let until = context.now + patience.max(LEARNING_TIMEOUT);
@@ -58,21 +53,16 @@ impl<R: Rules> Election<R> {
     /// Sends the learner what voters are sent, until it acknowledges.
     pub(crate) fn teach(&mut self, context: &Context<'_>) {
         let retry = self.timing.retry();
-        let Role::Leading(leading) = &mut self.role else { return };
-        let Some(PendingChange { ticket, stage: ChangeStage::Teach { learner, ask_at, until }, .. }) =
-            &mut leading.numbering.pending
-        else {
+        let Some(PendingChange { stage: ChangeStage::Teach { learner, ask_at, until }, .. }) = self.change_mut() else {
             return;
         };
-        let (ticket, learner) = (*ticket, learner.clone());
+        let learner = learner.clone();
         if context.now >= *until {
-            leading.numbering.pending = None;
             // The learner may have done its part, and wait for others.
-            let has_learnt = leading.accepted.get(&learner.identity).copied() == self.newest();
-            let waits_for_others = has_learnt && !self.is_newest_agreed();
+            let waits_for_others = self.has_newest(learner.identity) && !self.is_newest_agreed();
             let error =
                 if waits_for_others { self.not_stored(context) } else { ChangeError::LearnerSilent { id: learner.id } };
-            return self.refuse(ticket, error);
+            return self.drop_wish(error);
         }
         if context.now >= *ask_at {
             *ask_at = context.now + retry;
@@ -126,8 +116,7 @@ impl<R: Rules> Election<R> {
     /// Asks those that would vote after the change that is wanted, if one is, whether they are there.
     pub(crate) fn sound_voters(&mut self, context: &Context<'_>) {
         let Some(last) = self.last_renewal() else { return };
-        let Role::Leading(leading) = &mut self.role else { return };
-        let Some(pending) = &mut leading.numbering.pending else { return };
+        let Some(pending) = self.change_mut() else { return };
         if let ChangeStage::Wanted(change) = &pending.stage {
             let (change, until) = (change.clone(), context.now + SOUNDING_TIMEOUT);
             pending.stage = ChangeStage::Sounding { change, sequence: last + 1, until };

@@ -197,6 +197,11 @@ impl Leading {
 }
 
 impl<R: Rules> Election<R> {
+    /// Returns true if this voter has the newest view on its disk, as far as this leader knows.
+    pub(crate) fn has_newest(&self, voter: Identity) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.accepted.get(&voter).copied() == self.newest())
+    }
+
     /// Returns true if this node has a claim.
     pub(crate) fn has_claim(&self) -> bool {
         matches!(&self.role, Role::Leading(leading) if leading.has_claim())

@@ -158,13 +158,9 @@ impl<R: Rules> Election<R> {
         priority: u8,
     ) {
         let lease = self.timing.lease_duration;
-        let Role::Leading(leading) = &mut self.role else {
-            self.ignored += 1;
-            return;
-        };
+        let Role::Leading(leading) = &mut self.role else { return self.ignore() };
         if leading.term != term || sequence > leading.sequence || sequence == 0 || leading.is_resigning() {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         let heard = leading.heard.entry(speaker).or_insert(Heard { last: context.now, since: context.now, priority });
         if context.now.since(heard.last) > lease {
@@ -197,13 +193,9 @@ impl<R: Rules> Election<R> {
     /// Lets a voter leave. If the claim stands without it, it is free at once, also after a restart, and what it
     /// acknowledged counts no more.
     pub(crate) fn bid_farewell(&mut self, speaker: Identity, from: &NodeId, term: Term, sequence: u64) {
-        let Role::Leading(leading) = &mut self.role else {
-            self.ignored += 1;
-            return;
-        };
+        let Role::Leading(leading) = &mut self.role else { return self.ignore() };
         if leading.term != term {
-            self.ignored += 1;
-            return;
+            return self.ignore();
         }
         leading.leavers.insert(speaker, (from.clone(), sequence));
         self.free_leavers();
@@ -292,8 +284,9 @@ impl<R: Rules> Election<R> {
         leading.claim.filter(|_| leading.has_claim()).map(|claim| claim.until.since(now))
     }
 
-    /// Ends the claim if its time is past.
-    pub(crate) fn expire_claim(&mut self, context: &Context<'_>) {
+    /// Ends a claim whose time is past. Called before any input is looked at: a process that was stopped must not act
+    /// on a claim that ran out meanwhile.
+    pub fn expire(&mut self, context: &Context<'_>) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.claim.is_some_and(|claim| context.now >= claim.until) {
             if leading.may_release() {

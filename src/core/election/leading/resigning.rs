@@ -84,7 +84,7 @@ impl<R: Rules> Election<R> {
         }
         let lately = self.timing.lease_duration / 2;
         let is_heard = leading.heard.get(&voter.identity).is_some_and(|heard| context.now.since(heard.last) <= lately);
-        if !is_heard || leading.accepted.get(&voter.identity).copied() != self.newest() {
+        if !is_heard || !self.has_newest(voter.identity) {
             return Err(ChangeError::NotCaughtUp { id: id.clone() });
         }
         Ok(Some(voter.identity))
@@ -139,8 +139,8 @@ impl<R: Rules> Election<R> {
             return;
         };
         let has_kept_up = context.now.since(heard.since) >= lease * PREFERENCE_LEASES;
-        if has_kept_up && leading.accepted.get(best).copied() == self.newest() {
-            let best = *best;
+        let best = *best;
+        if has_kept_up && self.has_newest(best) {
             self.resign_for(context, Some(best));
         }
     }
@@ -258,14 +258,12 @@ impl<R: Rules> Election<R> {
         let Some(trial) = leading.trial.clone().filter(|_| leading.has_claim()) else { return };
         let agreed = self.volatile.agreed.as_ref().filter(|_| self.is_newest_agreed());
         let is_stored = agreed.is_some_and(|agreed| agreed.number > trial.above);
-        let newest = self.newest();
-        let may_stand = |identity: &Identity| leading.accepted.get(identity).copied() == newest;
         let others = self.others();
         let mut standing = others.iter().filter(|voter| !self.draining.contains(&voter.id));
         let can_succeed = match &trial.to {
-            Some(to) => may_stand(to),
+            Some(to) => self.has_newest(*to),
             // Where all others drain nobody else is to lead.
-            None => standing.clone().count() == 0 || standing.any(|voter| may_stand(&voter.identity)),
+            None => standing.clone().count() == 0 || standing.any(|voter| self.has_newest(voter.identity)),
         };
         // A change that was wanted meanwhile is carried out first, unless that takes too long.
         let has_time = leading.numbering.pending.is_none() || context.now >= trial.until;

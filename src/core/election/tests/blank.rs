@@ -80,7 +80,7 @@ fn a_fresh_node_that_never_heard_of_the_recovery_that_names_it_is_led_by_it() {
         let fresh = cluster.add(Vec::new());
         cluster.start(fresh);
         cluster.run_for(SECOND * 10);
-        cluster.with(one, |election, context| election.recover(context, 1, vec![id(fresh)], 77));
+        cluster.with(one, |election, context| election.recover(context, 1, vec![id(fresh)], 77, None));
         lose_the_announcement(&mut cluster);
         cluster.crash(fresh);
         cluster.run_for(SECOND);
@@ -101,7 +101,7 @@ fn voters_that_have_not_heard_of_their_generation_are_told_of_it_with_each_quest
             cluster.crash(node);
         }
         cluster.run_for(SECOND * 10);
-        cluster.with(one, |election, context| election.recover(context, 1, vec![id(two)], 77));
+        cluster.with(one, |election, context| election.recover(context, 1, vec![id(two)], 77, None));
         lose_the_announcement(&mut cluster);
         // The node could hear of it by asking itself; the test is not to depend on that.
         cluster.with(two, |election, context| election.put_off(context, SECOND * 60));

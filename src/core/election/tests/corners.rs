@@ -34,7 +34,7 @@ fn a_blank_voter_is_taken_in_after_a_recovery() {
         cluster.crash(node);
     }
     cluster.run_for(SECOND * 5);
-    cluster.with(leader, |election, context| election.recover(context, 1, Vec::new(), 77));
+    cluster.with(leader, |election, context| election.recover(context, 1, Vec::new(), 77, None));
     assert!(cluster.run_until(SECOND * 20, |p| p.leader().is_some()), "{:?}", cluster.answers);
     let new = cluster.add(Vec::new());
     cluster.start(new);
@@ -188,7 +188,7 @@ fn nobody_hears_of_a_recovery_before_it_is_on_disk() {
     }
     cluster.run_for(SECOND * 5);
     cluster.write_delay = (3_000 * MS, 3_000 * MS);
-    cluster.with(voter, |election, context| election.recover(context, 1, Vec::new(), 77));
+    cluster.with(voter, |election, context| election.recover(context, 1, Vec::new(), 77, None));
     assert!(cluster.run_until(SECOND * 10, |p| p.election(voter).term().generation() == 1));
     cluster.run_for(Duration::from_millis(2_900));
     assert_eq!(cluster.answers, [], "it is not done yet");

@@ -148,7 +148,6 @@ impl Rules for Planted {
     fn begin_attempt<R: Rules>(self, candidate: &mut Election<R>, context: &Context<'_>, term: Term) {
         if self.has(Flaw::NoQuestions) {
             candidate.vote_for(candidate.ballot.identity, term);
-            candidate.open_poll(term);
             candidate.enter(context, Stage::Vote);
         } else {
             Sound.begin_attempt(candidate, context, term);

@@ -140,7 +140,7 @@ fn an_electorate_that_is_founded_anew_goes_above_all_terms_and_wins_over_voters_
     cluster.run_for(SECOND * 5);
     let descent = cluster.newest_agreed().expect("agreed").electorate.descent();
     let lost = LostElectorate { descent, number: 7, voters: (0..3).map(id).collect() };
-    cluster.with(outsider, |election, context| election.found_anew(context, 1, Vec::new(), 99, lost.clone()));
+    cluster.with(outsider, |election, context| election.recover(context, 1, Vec::new(), 99, Some(lost.clone())));
     assert!(cluster.run_until(SECOND * 10, |p| p.leader() == Some(outsider)), "{:?}", cluster.answers);
     let term = cluster.election(outsider).term();
     assert!(term > before && term.generation() == before.generation() + 1);
@@ -169,7 +169,7 @@ fn founded_after_recoveries(flaw: Option<Flaw>) -> u64 {
         founded: EARLIEST_FOUNDING,
     };
     let lost = LostElectorate { descent, number: 7, voters: Vec::new() };
-    cluster.with(outsider, |election, context| election.found_anew(context, 1, Vec::new(), 99, lost));
+    cluster.with(outsider, |election, context| election.recover(context, 1, Vec::new(), 99, Some(lost)));
     assert!(cluster.run_until(SECOND * 10, |p| p.leader() == Some(outsider)), "{:?}", cluster.answers);
     cluster.election(outsider).term().generation()
 }
@@ -186,7 +186,7 @@ fn a_voter_that_is_told_to_found_anew_recovers_as_any_voter_does() {
     cluster.run_for(SECOND);
     let descent = cluster.election(leader).founded().expect("its own");
     let lost = LostElectorate { descent, number: 0, voters: Vec::new() };
-    cluster.with(leader, |election, context| election.found_anew(context, 1, Vec::new(), 99, lost));
+    cluster.with(leader, |election, context| election.recover(context, 1, Vec::new(), 99, Some(lost)));
     assert_eq!(cluster.answers.len(), 1);
     assert!(cluster.answers[0].1.is_err(), "its majority answers: {:?}", cluster.answers);
     assert!(!cluster.election(leader).is_founding_anew());

@@ -272,7 +272,7 @@ fn endure(begin: Ballot, blows: Vec<Input>, is_lonely: bool) {
             }
             Input::Command(0, id) => election.add_voter(&context, 1, id),
             Input::Command(1, id) => election.remove_voter(&context, 2, &id),
-            Input::Command(2, id) if !is_lonely => election.recover(&context, 3, vec![id], 4),
+            Input::Command(2, id) if !is_lonely => election.recover(&context, 3, vec![id], 4, None),
             Input::Command(3, _) => drop(election.resign(&context)),
             Input::Command(..) => election.members_changed(&context),
         }

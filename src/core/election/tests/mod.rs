@@ -34,6 +34,7 @@ mod watch;
 use std::time::Duration;
 
 use super::Context;
+use super::campaign::Stage;
 use super::rules::Rules;
 
 /// A voter that leaves a rule out, if it is told to.
@@ -52,11 +53,11 @@ impl<R: Rules> super::Election<R> {
 
     /// Stands at once; the other voters grant it their pre-votes, so that it asks for their votes.
     pub(crate) fn stand_with_consent(&mut self, context: &Context<'_>) {
-        self.stand(context);
+        self.stand_above(context, self.ballot.term);
         for voter in self.others() {
             let (attempt, term) = (self.attempts, self.ballot.term);
-            self.hear_health(context, voter.identity, &voter.id, attempt, false, term);
-            self.hear_pre_vote(context, voter.identity, &voter.id, attempt, true, term);
+            self.hear_answer(context, (voter.identity, &voter.id), (Stage::Query, attempt), true, term);
+            self.hear_answer(context, (voter.identity, &voter.id), (Stage::PreVote, attempt), true, term);
         }
     }
 }

@@ -15,7 +15,7 @@ fn others(n: usize, not: &[usize]) -> Vec<usize> {
 
 fn recover(cluster: &mut Cluster, node: usize, ticket: u64, named: &[usize], lineage: u64) {
     let named = named.iter().map(|node| id(*node)).collect();
-    cluster.with(node, |election, context| election.recover(context, ticket, named, lineage));
+    cluster.with(node, |election, context| election.recover(context, ticket, named, lineage, None));
 }
 
 /// Returns true if all nodes that are up follow one leader, and are sure of one electorate.
@@ -172,7 +172,7 @@ fn a_leader_that_is_heard_while_a_recovery_asks_ends_it() {
         p.cut.insert((other, me));
     }
     p.run_for(LEASE * 2);
-    p.with(me, |election, context| election.recover(context, 1, Vec::new(), 77));
+    p.with(me, |election, context| election.recover(context, 1, Vec::new(), 77, None));
     assert!(p.answers.is_empty(), "{:?}", p.answers);
     // Messages from this node are lost; the leader's arrive.
     p.cut.remove(&(leader, me));
@@ -191,7 +191,7 @@ fn a_second_recovery_whose_announcement_is_lost_is_told_with_each_question() {
             p.crash(node);
         }
         p.run_for(SECOND * 10);
-        p.with(one, |election, context| election.recover(context, 1, vec![id(two)], 77));
+        p.with(one, |election, context| election.recover(context, 1, vec![id(two)], 77, None));
         assert!(p.run_until(SECOND * 20, |p| p.leader().is_some()), "first {:?}", p.answers);
         p.run_for(SECOND * 2);
         let (down, up) = if p.leader() == Some(one) { (one, two) } else { (two, one) };
@@ -200,7 +200,7 @@ fn a_second_recovery_whose_announcement_is_lost_is_told_with_each_question() {
         p.crash(down);
         p.run_for(LEASE * 3);
         p.answers.clear();
-        p.with(up, |election, context| election.recover(context, 2, vec![id(fresh)], 78));
+        p.with(up, |election, context| election.recover(context, 2, vec![id(fresh)], 78, None));
         let mut n = 0;
         while p.answers.is_empty() && n < 200_000 {
             p.run_for(Duration::from_micros(100));

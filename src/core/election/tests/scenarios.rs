@@ -306,7 +306,7 @@ fn recovery_waits_for_the_lease_that_its_voter_has_promised_and_says_for_how_lon
     }
     cluster.lose_messages();
     let refused_for = |cluster: &mut Cluster| {
-        cluster.with(left, |election, context| election.recover(context, 1, Vec::new(), 99));
+        cluster.with(left, |election, context| election.recover(context, 1, Vec::new(), 99, None));
         match cluster.answers.pop() {
             Some((1, Err(ChangeError::LeasePromised { seconds }))) => seconds,
             answer => panic!("{answer:?}"),
@@ -317,7 +317,7 @@ fn recovery_waits_for_the_lease_that_its_voter_has_promised_and_says_for_how_lon
     cluster.run_for(SECOND);
     assert!(refused_for(&mut cluster) < first);
     cluster.run_for(LEASE);
-    cluster.with(left, |election, context| election.recover(context, 2, Vec::new(), 99));
+    cluster.with(left, |election, context| election.recover(context, 2, Vec::new(), 99, None));
     cluster.run_for(SECOND * 5);
     assert!(matches!(cluster.answers.pop(), Some((2, Ok(_)))), "the promise is over");
     cluster.assert_safe();
@@ -332,7 +332,7 @@ fn recovery_at_a_leader_that_lost_its_majority_says_for_how_long_it_still_leads(
         cluster.crash(node);
     }
     let refused_for = |cluster: &mut Cluster| {
-        cluster.with(leader, |election, context| election.recover(context, 1, vec![id(follower)], 99));
+        cluster.with(leader, |election, context| election.recover(context, 1, vec![id(follower)], 99, None));
         match cluster.answers.pop() {
             Some((1, Err(ChangeError::StillLeads { seconds }))) => seconds,
             answer => panic!("{answer:?}"),
@@ -343,7 +343,7 @@ fn recovery_at_a_leader_that_lost_its_majority_says_for_how_long_it_still_leads(
     cluster.run_for(SECOND);
     assert!(refused_for(&mut cluster) < first);
     cluster.run_for(LEASE * 2);
-    cluster.with(leader, |election, context| election.recover(context, 2, vec![id(follower)], 99));
+    cluster.with(leader, |election, context| election.recover(context, 2, vec![id(follower)], 99, None));
     cluster.run_for(SECOND * 5);
     assert!(matches!(cluster.answers.pop(), Some((2, Ok(_)))), "its lease and its promise are over");
     cluster.assert_safe();
@@ -355,7 +355,7 @@ fn recovery_is_refused_while_a_majority_answers_and_begins_a_new_generation_when
     cluster.run_for(SECOND);
     let survivors: Vec<usize> = (0..5).filter(|node| *node != leader).take(2).collect();
     let [one, two] = survivors[..] else { panic!("two") };
-    cluster.with(one, |election, context| election.recover(context, 1, vec![id(two)], 99));
+    cluster.with(one, |election, context| election.recover(context, 1, vec![id(two)], 99, None));
     cluster.run_for(SECOND * 5);
     let refused = cluster.answers.pop();
     assert!(matches!(refused, Some((1, Err(ChangeError::LeasePromised { .. })))), "{refused:?}");
@@ -364,7 +364,7 @@ fn recovery_is_refused_while_a_majority_answers_and_begins_a_new_generation_when
         cluster.crash(*node);
     }
     cluster.run_for(SECOND * 10);
-    cluster.with(one, |election, context| election.recover(context, 2, vec![id(two)], 99));
+    cluster.with(one, |election, context| election.recover(context, 2, vec![id(two)], 99, None));
     assert!(cluster.run_until(SECOND * 20, |p| p.leader().is_some()), "{:?}", cluster.answers);
     assert!(matches!(cluster.answers[..], [(2, Ok(_))]), "{:?}", cluster.answers);
     let (_, term) = cluster.claims()[0];

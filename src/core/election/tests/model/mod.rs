@@ -108,7 +108,7 @@ fn led_and_one_more(flaw: Option<Flaw>) -> World {
 /// name, and nobody's vote.
 fn about_to_recover(flaw: Option<Flaw>) -> World {
     let mut world = World::formed(flaw);
-    world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77));
+    world.with(0, |election, context| election.recover(context, 2, vec![id(1)], 77, None));
     world.let_through(|envelope| matches!(envelope.message.body, Body::Roster(_)));
     world.envelopes.clear();
     world.now = world.now + IDENTITY_TIMEOUT;

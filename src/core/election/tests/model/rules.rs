@@ -159,7 +159,7 @@ impl Model for Rules {
             Event::Recover(node, with) => {
                 world.recoveries -= 1;
                 let lineage = 1_000 + u64::from(world.recoveries);
-                world.with(node, |election, context| election.recover(context, 2, vec![id(with)], lineage));
+                world.with(node, |election, context| election.recover(context, 2, vec![id(with)], lineage, None));
             }
             Event::Hear(node, lineage) => {
                 world.hearings -= 1;

@@ -253,7 +253,7 @@ impl Run {
             }
         }
         if self.runs(node) {
-            self.cluster.with(node, |election, context| election.recover(context, ticket, named, lineage));
+            self.cluster.with(node, |election, context| election.recover(context, ticket, named, lineage, None));
         }
     }
 
