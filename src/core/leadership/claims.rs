@@ -333,6 +333,14 @@ impl Lead {
         }
     }
 
+    /// Returns the time at which somebody is asked next who leads, while an electorate is being founded anew, or the one that is
+    /// followed is there but for its leader.
+    pub(super) fn ask_again_at(&self) -> Option<Time> {
+        let is_waiting = self.followed.as_ref().is_some_and(|followed| followed.view.is_some());
+        let again = self.asked_at.unwrap_or(Time::ORIGIN) + WHO_LEADS_INTERVAL;
+        (is_waiting || self.election.is_founding_anew()).then_some(again)
+    }
+
     /// Asks any member who leads, as a newcomer does.
     pub(super) fn ask_anybody(&mut self, cx: &mut LeadContext<'_>) {
         let peer = cx.view.live().choose(&mut self.random).copied();

@@ -52,6 +52,7 @@ impl Lead {
     }
 
     fn carry_out(&mut self, cx: &mut LeadContext<'_>, action: Action) {
+        let descent = self.election.electorate().map(Electorate::descent);
         match action {
             Action::Send { to, message } => {
                 let to = cx.view.slot_of(to.as_str()).filter(|slot| *slot != View::ME);
@@ -63,7 +64,6 @@ impl Lead {
             }
             Action::Claimed { term, sequence, sent, until } => {
                 let leader = cx.view.record(View::ME).id.clone();
-                let descent = self.election.electorate().map(Electorate::descent);
                 let claim = Known { descent, term, leader, sequence, sent, lease: until.since(sent) };
                 self.learn_claim(cx, claim, Some(until));
             }
@@ -77,14 +77,10 @@ impl Lead {
                 }
             }
             Action::Followed { term, leader, sequence, sent, lease } => {
-                let descent = self.election.electorate().map(Electorate::descent);
                 let claim = Known { descent, term, leader, sequence, sent: sent - cx.waited, lease };
                 self.learn_claim(cx, claim, None);
             }
-            Action::Released { term } => {
-                let descent = self.election.electorate().map(Electorate::descent);
-                self.learn_release(cx, term, descent);
-            }
+            Action::Released { term } => self.learn_release(cx, term, descent),
             Action::Agreed(view) => self.learn_agreed(cx, view, None),
             Action::Wanted { view, from } => self.want_view(cx, view, &from),
             Action::Quorum { .. } => self.publish(cx.view, LossReason::QuorumLost),

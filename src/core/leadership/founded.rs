@@ -31,7 +31,7 @@ use rand::RngExt;
 use super::{Lead, LeadContext, LeadStep};
 use crate::election::{Alarm, ChangeError, Descent, ElectorateReport, LostElectorate};
 use crate::io::{CommandError, Ticket};
-use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS, WHO_LEADS_INTERVAL};
+use crate::limits::{FOUNDED_HINT, FOUNDED_REVIEW, MAX_FOUNDED_REPORTERS};
 use crate::member::{LeaveReason, NodeId, Run, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
@@ -124,14 +124,9 @@ impl Lead {
         self.ask_before_founding(cx);
     }
 
-    /// Returns the time at which the next member is asked who leads, while an electorate is being founded anew.
-    pub(super) fn ask_before_founding_at(&self) -> Option<Time> {
-        let asked_at = self.asked_at.unwrap_or(Time::ORIGIN);
-        self.election.is_founding_anew().then_some(asked_at + WHO_LEADS_INTERVAL)
-    }
-
+    /// Asks the next member who leads, while an electorate is being founded anew.
     pub(super) fn ask_before_founding(&mut self, cx: &mut LeadContext<'_>) {
-        if self.ask_before_founding_at().is_some_and(|at| cx.now >= at) {
+        if self.election.is_founding_anew() && self.ask_again_at().is_some_and(|at| cx.now >= at) {
             self.ask_anybody(cx);
         }
     }

@@ -250,7 +250,7 @@ impl Lead {
         self.expire_known(cx);
         self.ask_who_leads(cx);
         self.review_hearsay(cx);
-        if self.followed.as_ref().is_some_and(|followed| cx.now >= followed.until()) {
+        if self.followed.as_ref().is_some_and(|followed| cx.now >= followed.until) {
             self.go_back();
         }
         self.ask_for_followed(cx);
@@ -277,9 +277,8 @@ impl Lead {
             self.leave_by,
             self.forwards.values().map(Forward::deadline).min(),
             self.hearsay.deadline(),
-            self.ask_before_founding_at(),
-            self.ask_for_followed_at(),
-            self.followed.as_ref().map(other::Followed::until),
+            self.ask_again_at(),
+            self.followed.as_ref().map(|followed| followed.until),
             self.search.look_at,
         ];
         match deadlines.into_iter().flatten().min() {

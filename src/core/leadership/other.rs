@@ -28,7 +28,7 @@ use rand::RngExt;
 
 use super::{Lead, LeadContext, LeadStep};
 use crate::election::{Alarm, Ballot, Descent, Election, Lineage, LossReason, NumberedView, Term};
-use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY, WHO_LEADS_INTERVAL};
+use crate::limits::{ENDED_TELLERS, OTHER_ELECTORATE_MEMORY};
 use crate::member::{NodeId, Run};
 use crate::time::Time;
 use crate::view::{Slot, View};
@@ -66,15 +66,9 @@ pub(super) struct Followed {
     /// The member that was heard last that knows its leader.
     by: Run,
     /// The end of the leader's lease, as far as was heard.
-    until: Time,
+    pub(super) until: Time,
     /// The view of it that was asked for, and the time at which that came.
-    view: Option<(NumberedView, Time)>,
-}
-
-impl Followed {
-    pub(super) fn until(&self) -> Time {
-        self.until
-    }
+    pub(super) view: Option<(NumberedView, Time)>,
 }
 
 /// The electorate that was followed until it ended.
@@ -222,12 +216,6 @@ impl Lead {
             Some(by) => self.ask(cx, by),
             None => self.go_back(),
         }
-    }
-
-    /// Returns the time at which that member is asked next.
-    pub(super) fn ask_for_followed_at(&self) -> Option<Time> {
-        self.followed.as_ref().filter(|followed| followed.view.is_some())?;
-        Some(self.asked_at.unwrap_or(Time::ORIGIN) + WHO_LEADS_INTERVAL)
     }
 
     /// Goes over to the electorate that is followed, by a view of it; returns true if it did.

@@ -170,7 +170,7 @@ impl Core {
             Message::LeaderClaim(led) => self.on_leader_claim(member?, *led),
             Message::LeaderRenewal(renewal) => {
                 let slot = member?;
-                if self.with_lead(|lead, cx| lead.on_leader_renewal(cx, slot, &renewal)).is_none() {
+                if self.tell_lead(|lead, cx| lead.on_leader_renewal(cx, slot, &renewal)).is_none() {
                     self.voters_heard(slot, None);
                 }
             }

@@ -182,7 +182,7 @@ impl Core {
             Command::Join { ticket, addresses } => self.reunion.contact(&mut outbox!(self), ticket, &addresses),
             Command::Leave => {
                 // A leader hands over first.
-                if !self.with_lead(Lead::hand_over).unwrap_or(false) {
+                if !self.tell_lead(Lead::hand_over).unwrap_or(false) {
                     self.begin_leaving();
                 }
             }

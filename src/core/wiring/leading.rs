@@ -57,8 +57,8 @@ impl Core {
         self.tell_lead(|lead, cx| lead.with_election(cx, act));
     }
 
-    /// Calls the machine, if leaders are elected here, and does what it says.
-    pub(crate) fn with_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>) -> T) -> Option<T> {
+    /// Tells the machine something, if leaders are elected here, and does what it says.
+    pub(crate) fn tell_lead<T>(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>) -> T) -> Option<T> {
         let lead = self.lead.as_mut()?;
         let mut cx = LeadContext {
             now: self.cx.now,
@@ -76,11 +76,6 @@ impl Core {
             self.take_lead_step(step);
         }
         Some(result)
-    }
-
-    /// Tells the machine something, if leaders are elected here.
-    pub(crate) fn tell_lead(&mut self, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
-        self.with_lead(act);
     }
 
     fn take_lead_step(&mut self, step: LeadStep) {
@@ -161,7 +156,7 @@ impl Core {
             return;
         }
         let changes = self.view.changes();
-        self.with_lead(Lead::note_phase);
+        self.tell_lead(Lead::note_phase);
         let Some(lead) = &self.lead else { return };
         let is_lost = lead.has_lost_vote();
         if self.me().has_lost_vote() != is_lost && self.cx.phase.is_up() {
@@ -171,7 +166,7 @@ impl Core {
                 self.restate_myself(Record { tags, ..Record::clone(self.me()) });
             }
         }
-        self.with_lead(|lead, cx| lead.note_members(cx, changes));
+        self.tell_lead(|lead, cx| lead.note_members(cx, changes));
     }
 }
 
@@ -179,7 +174,7 @@ impl Core {
 impl Core {
     /// Hands the machine a command; refuses it where no leaders are elected.
     pub(crate) fn command_lead(&mut self, ticket: Ticket, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
-        if self.with_lead(act).is_none() {
+        if self.tell_lead(act).is_none() {
             self.cx.reply(ticket, Reply::Refused(CommandError::NoQuorumMode));
         }
     }
@@ -189,7 +184,7 @@ impl Core {
 impl Core {
     /// Hands the machine a message; drops it for this reason where no leaders are elected.
     pub(crate) fn message_lead(&mut self, reason: DropReason, act: impl FnOnce(&mut Lead, &mut LeadContext<'_>)) {
-        if self.with_lead(act).is_none() {
+        if self.tell_lead(act).is_none() {
             self.cx.counters.drop(reason);
         }
     }
