@@ -3,7 +3,7 @@
 //! | idea | file |
 //! |---|---|
 //! | at once, along rings (flooding) | `flood` |
-//! | again and again, to a few peers each second (gossip) | `gossip`; the updates worth carrying: `recent` |
+//! | again and again, to a few peers each second (gossip), with the updates worth carrying | `gossip` |
 //! | news about leases, passed on once | `lease_updates` |
 //! | updates that were missed, found by fingerprints that stay different (anti-entropy) | `sync` |
 //!
@@ -15,7 +15,6 @@
 mod flood;
 mod gossip;
 mod lease_updates;
-mod recent;
 mod sync;
 
 use rand_chacha::ChaCha8Rng;
@@ -24,9 +23,8 @@ use crate::context::Context;
 use crate::member::Run;
 use crate::view::Slot;
 use flood::Flooding;
-use gossip::Rounds;
+use gossip::{Recent, Rounds};
 pub(crate) use lease_updates::LeaseUpdates;
-use recent::Recent;
 use sync::FingerprintMismatch;
 
 /// Everything by which updates spread: a machine. It is lent the outbox, and sends by itself; what else its packets carry is
