@@ -134,14 +134,13 @@ impl BootstrapLinks {
 }
 
 impl Paths {
-    /// Returns true if a bootstrap link to an address may be opened: there is none, and the address is not this
-    /// node's own.
-    pub(crate) fn may_open_bootstrap(&self, view: &View, address: SocketAddr) -> bool {
-        address != view.me().address && !self.bootstrap.is_at(address)
-    }
-
-    /// Opens a bootstrap link to an address that does not answer datagrams, if there is room for one.
-    pub(crate) fn open_bootstrap(&mut self, cx: &mut Context, address: SocketAddr) {
+    /// Opens a bootstrap link to an address that does not answer datagrams, if there is room for one, and none there; never to
+    /// this node's own address.
+    pub(crate) fn open_bootstrap(&mut self, cx: &mut Context, view: &View, address: SocketAddr) {
+        if address == view.me().address || self.bootstrap.is_at(address) {
+            return;
+        }
+        self.end_old_bootstraps(cx);
         if self.make_room_for_bootstrap(cx, false) {
             let link = self.links.next_number();
             self.bootstrap.insert(address, BootstrapLink::new(link, false, cx.now));

@@ -24,7 +24,7 @@ use super::Paths;
 use crate::context::Context;
 use crate::counters::DropReason;
 use crate::io::{LinkId, Output};
-use crate::limits::{LINK_TIMEOUT, MAX_LINKS, UNPROVEN_PATIENCE, UNPROVEN_PROBE_INTERVAL};
+use crate::limits::{LINK_TIMEOUT, MAX_LINKS, UNPROVEN_PROBE_INTERVAL};
 use crate::member::Run;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -120,12 +120,6 @@ impl Paths {
             cx.timers.set(Timer::UnprovenLinks, cx.now + UNPROVEN_PROBE_INTERVAL);
         }
         asked
-    }
-
-    /// Returns true if a bootstrap link to the member's address is wanted, too: datagrams may not pass, since no
-    /// answer has come for as long as several may be lost.
-    pub(crate) fn must_bootstrap_unproven(&self, now: Time, since: Time) -> bool {
-        self.are_datagrams_in_doubt() || now.since(since) >= UNPROVEN_PATIENCE
     }
 
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a bootstrap link is

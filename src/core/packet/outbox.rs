@@ -10,7 +10,6 @@
 //! Must not know: why something is said.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::proof::Prover;
@@ -22,7 +21,7 @@ use crate::counters::{Carrier, DropReason};
 use crate::detection::{DetectorFacts, LocalHealth};
 use crate::io::{Output, Receiver};
 use crate::limits::{ANSWERS_PER_SECOND, MAX_HEADER_BYTES, MIN_PROBE_BYTES, MIN_QUESTION_BYTES, TOLD_INTERVAL};
-use crate::member::{Record, Run, Status};
+use crate::member::{Run, Status};
 use crate::observers::Observers;
 use crate::settings::Settings;
 use crate::view::{Entry, Slot, View, is_due};
@@ -194,7 +193,7 @@ impl Outbox<'_> {
     pub(crate) fn push_update(&mut self, packet: &mut PacketBuilder, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let fits = if self.is_withheld(slot) {
-            packet.push_update(None, &self.own_record_of(slot))
+            packet.push_update(None, &entry.record.with_status(Status::Up))
         } else {
             packet.push_update(self.note_on(entry), &entry.record)
         };
@@ -250,7 +249,9 @@ impl Outbox<'_> {
     pub(crate) fn send_as(&mut self, carrier: Carrier, slot: Slot, packet: PacketBuilder) {
         let run = self.view.record(slot).run;
         let bytes = packet.finish();
-        self.send_by_fallback(run, &bytes);
+        if self.paths.fallbacks.is_open(run) {
+            self.paths.copy_to_link(self.cx, run, &bytes);
+        }
         self.transmit_bytes_to_member(slot, bytes);
         if self.observers.observes(slot) {
             let pause = self.cx.settings.suspect_timeout / 2;
@@ -349,10 +350,5 @@ impl Outbox<'_> {
     /// Returns true if a verdict of this node is not to be told (yet).
     pub(crate) fn is_withheld(&self, slot: Slot) -> bool {
         self.detector_facts().is_withheld(slot)
-    }
-
-    /// Returns a member's own last record, to be sent in place of a verdict that is kept.
-    pub(crate) fn own_record_of(&self, slot: Slot) -> Arc<Record> {
-        Arc::new(self.view.record(slot).with_status(Status::Up))
     }
 }

@@ -5,7 +5,7 @@
 //! | answers | the way of the question (`send_by`) |
 //! | bulk, and direct messages | a link, if there is one (`best_way`) |
 //! | what must not wait for a lost packet or a stalled link: probes, and all about a crash | both (`send_both_ways`) |
-//! | all else to a member | datagrams; with a fallback (see `connectivity::fallback`) a copy by the link (`send_by_fallback`) |
+//! | all else to a member | datagrams; with a fallback (see `connectivity::fallback`) a copy by the link (`send_to`) |
 //! | anything to an address with a bootstrap link | datagrams, and a copy by that link (`transmit`) |
 //!
 //! Must not know: what a packet says.
@@ -16,8 +16,8 @@ use super::outbox::Outbox;
 use super::rates::Turn;
 use crate::connectivity::links::Parting;
 use crate::io::{LinkId, Output, Receiver};
-use crate::limits::{MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES};
-use crate::member::{Record, Run};
+use crate::limits::{MAX_BOOTSTRAP_LINKS, MAX_FRAME_BYTES, UNPROVEN_PATIENCE};
+use crate::member::Record;
 use crate::time::Time;
 use crate::view::{Slot, View};
 use crate::wire::{Message, PacketBuilder, Read, read};
@@ -125,33 +125,18 @@ impl Outbox<'_> {
         self.cx.send_frame(link, bytes.to_vec());
     }
 
-    /// Sends the copy of a packet that goes by the link, if the member has a fallback.
-    pub(crate) fn send_by_fallback(&mut self, run: Run, bytes: &[u8]) {
-        if self.paths.fallbacks.is_open(run) {
-            self.paths.copy_to_link(self.cx, run, bytes);
-        }
-    }
-
     /// Opens a bootstrap link to an address that does not answer datagrams, unless there is one.
     pub(crate) fn open_bootstrap(&mut self, address: SocketAddr) {
-        if self.paths.may_open_bootstrap(self.view, address) {
-            self.paths.end_old_bootstraps(self.cx);
-            self.paths.open_bootstrap(self.cx, address);
-        }
-    }
-
-    /// Opens a bootstrap link to an address where somebody is again: one that was begun before may hang for as long
-    /// as the kernel waits with its next attempt.
-    pub(crate) fn reopen_bootstrap(&mut self, address: SocketAddr) {
-        self.paths.give_up_hung_bootstraps(self.cx, |to| to == address);
-        self.open_bootstrap(address);
+        self.paths.open_bootstrap(self.cx, self.view, address);
     }
 
     /// Opens a bootstrap link to a member's address, since somebody opened one in its name: datagrams may not pass, and
-    /// what it says is believed there.
+    /// what it says is believed there. One that was begun before may hang for as long as the kernel waits with its next
+    /// attempt.
     pub(crate) fn bootstrap_to_member(&mut self, address: SocketAddr) {
         if self.cx.phase.is_up() && self.packets.turns.take(self.cx.now, Turn::Question, address) {
-            self.reopen_bootstrap(address);
+            self.paths.give_up_hung_bootstraps(self.cx, |to| to == address);
+            self.open_bootstrap(address);
         }
     }
 
@@ -174,7 +159,8 @@ impl Outbox<'_> {
 
     /// Asks a member in whose name an unproven link came, at its address; that link waits `since` then.
     pub(crate) fn ask_unproven(&mut self, slot: Slot, since: Time) {
-        if self.paths.must_bootstrap_unproven(self.cx.now, since) {
+        // Datagrams may not pass, since no answer has come for as long as several may be lost.
+        if self.paths.are_datagrams_in_doubt() || self.cx.now.since(since) >= UNPROVEN_PATIENCE {
             let address = self.view.record(slot).address;
             self.open_bootstrap(address);
         }
