@@ -37,6 +37,16 @@ impl Time {
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
+
+    /// Returns the time from `earlier` to `self` as an age is sent: nothing may look fresher at any hop.
+    pub(crate) const fn age_ms(self, earlier: Time) -> u64 {
+        whole_ms(self.since(earlier))
+    }
+}
+
+/// Returns a duration in milliseconds, rounded up: no promise may become shorter on its way through a packet, or a disk.
+pub(crate) const fn whole_ms(duration: Duration) -> u64 {
+    duration.as_nanos().div_ceil(1_000_000) as u64
 }
 
 impl Default for Time {

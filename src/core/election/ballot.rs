@@ -26,6 +26,7 @@ use super::view::{Digest, NumberedView, ViewRef};
 use super::{Action, Alarm, Context, Election, Role, Rules};
 use crate::member::NodeId;
 use crate::settings::MAX_LEASE;
+use crate::time::whole_ms;
 
 /// The durable state of a voter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -123,8 +124,7 @@ impl Serialize for Ballot {
         });
         let Self { version, identity, term, vote, promise, known, .. } = *self;
         let ended = self.ended.clone();
-        // Rounded up: a promise must not become shorter on its way through a disk.
-        let promise_ms = promise.as_nanos().div_ceil(1_000_000) as u64;
+        let promise_ms = whole_ms(promise);
         Saved { version, identity, term, vote, promise_ms, accepted, known, ended }.serialize(serializer)
     }
 }

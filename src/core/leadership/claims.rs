@@ -160,7 +160,7 @@ impl Lead {
             lineage: agreed.electorate.lineage.0 as u32,
             term: known.term,
             sequence: known.sequence,
-            age_ms: age_ms(now, known.sent),
+            age_ms: now.age_ms(known.sent),
             number: reference.number,
             digest: reference.digest.0 as u32,
         }));
@@ -215,7 +215,7 @@ impl Lead {
             term: self.term,
             leader: known.map(|known| known.leader.clone()),
             sequence: known.map_or(0, |known| known.sequence),
-            age_ms: known.map_or(0, |known| age_ms(now, known.sent)),
+            age_ms: known.map_or(0, |known| now.age_ms(known.sent)),
             lease_ms: known.map_or(0, |known| known.lease.as_millis() as u64),
             view: agreed.reference(),
             // If this node has held both views, and the difference is short.
@@ -375,9 +375,4 @@ fn is_plausible(claim: &LeaderClaim) -> bool {
         && began <= claim.term
         && (!is_led || (MIN_LEASE / 2..=MAX_LEASE).contains(&lease))
         && claim.descent.is_well_formed()
-}
-
-/// Returns the age in milliseconds, rounded up: rounding must not make any claim younger.
-fn age_ms(now: Time, sent: Time) -> u64 {
-    now.since(sent).as_nanos().div_ceil(1_000_000) as u64
 }

@@ -167,7 +167,7 @@ impl Outbox<'_> {
     pub(crate) fn push_told(&mut self, packet: &mut PacketBuilder, slot: Slot) {
         let entry = self.view.entry(slot);
         if self.must_be_told(slot) {
-            let age_ms = self.age_ms(entry);
+            let age_ms = self.cx.now.age_ms(entry.peer.last_sign());
             let run = entry.record.run;
             let (incarnation, status) = (entry.record.incarnation, entry.record.status);
             if packet.push(&Message::HeldStatus { run, incarnation, status, age_ms }) {
@@ -206,14 +206,9 @@ impl Outbox<'_> {
     /// Returns the note that travels beside the record of a Suspect, Down or Left member.
     fn note_on(&self, entry: &Entry) -> Option<Note> {
         matches!(entry.record.status, Status::Suspect | Status::Down | Status::Left(_)).then(|| Note {
-            age_ms: self.age_ms(entry),
+            age_ms: self.cx.now.age_ms(entry.peer.last_sign()),
             method: entry.peer.method.unwrap_or(crate::member::DetectionMethod::HeartbeatTimeout),
         })
-    }
-
-    /// Returns the age of the last sign of life, rounded up: rounding must not make a member look fresher at every hop.
-    fn age_ms(&self, entry: &Entry) -> u64 {
-        self.cx.now.since(entry.peer.last_sign()).as_nanos().div_ceil(1_000_000) as u64
     }
 
     /// Takes one more packet of records to this run; returns true if it may be sent now.

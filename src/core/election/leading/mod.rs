@@ -34,7 +34,7 @@ use crate::election::view::{Delta, NumberedView, ViewRef};
 use crate::election::{Election, LeaseTiming, Role, Rules};
 use crate::limits::MAX_DELTA_BYTES;
 use crate::member::NodeId;
-use crate::time::Time;
+use crate::time::{Time, whole_ms};
 use resigning::Trial;
 
 /// A term in which this node leads.
@@ -147,15 +147,12 @@ impl Leading {
 
     /// Returns the last renewal as it is said.
     fn renewal(&self, now: Time, timing: LeaseTiming, newest: ViewRef, agreed: Option<ViewRef>) -> Renewal {
-        let claim = self.claim.map(|claim| Claim {
-            sequence: claim.sequence,
-            age_ms: now.since(claim.sent).as_nanos().div_ceil(1_000_000) as u64,
-        });
+        let claim = self.claim.map(|claim| Claim { sequence: claim.sequence, age_ms: now.age_ms(claim.sent) });
         Renewal {
             term: self.term,
             sequence: self.sequence,
             // Rounded up: no voter may be free before the claim that it was asked for ends.
-            lease_ms: timing.lease_duration.as_nanos().div_ceil(1_000_000) as u64,
+            lease_ms: whole_ms(timing.lease_duration),
             claim,
             newest,
             delta: None,
