@@ -12,7 +12,7 @@ use super::refusals::{ChangeError, Confirmed, Unconfirmed};
 use super::term::Term;
 use super::view::{NumberedView, ViewRef};
 use crate::member::NodeId;
-use crate::settings::LeaseTiming;
+use crate::settings::{LeaderPolicy, LeaseTiming};
 use crate::time::Time;
 
 /// The initial state of a voter's machine.
@@ -22,12 +22,16 @@ pub struct ElectionInit {
     pub me: NodeId,
     /// The timing of leases, checked.
     pub timing: LeaseTiming,
+    /// How it leads.
+    pub policy: LeaderPolicy,
     /// The shortest time between two new views.
     pub view_interval: Duration,
     /// The names configured as voters: they form the first electorate, and mean nothing once there is one.
     pub voters: Vec<NodeId>,
     /// The ballot on the disk; a blank one at the first start.
     pub ballot: Ballot,
+    /// The highest term that was led in another way, by a lease.
+    pub floor: Term,
     /// The wall clock now, in milliseconds since 1970.
     pub wall_clock: u64,
 }

@@ -201,7 +201,7 @@ impl Election {
 impl<R: Rules> Election<R> {
     fn by_rules(rules: R, init: ElectionInit, context: &Context<'_>) -> Self {
         init.timing.check().expect("the timing is checked before the machine is made");
-        let ElectionInit { me, timing, view_interval, mut voters, ballot, wall_clock } = init;
+        let ElectionInit { me, timing, policy, view_interval, mut voters, ballot, floor, wall_clock } = init;
         voters.sort_unstable();
         voters.dedup();
         let mut election = Self {
@@ -210,7 +210,7 @@ impl<R: Rules> Election<R> {
             born_in: ballot.term,
             me,
             timing,
-            policy: LeaderPolicy::default(),
+            policy,
             view_interval,
             configured: voters,
             wall_clock: (wall_clock, context.now),
@@ -234,7 +234,7 @@ impl<R: Rules> Election<R> {
             confirms: Confirms::default(),
             strange_to: None,
             rumoured: None,
-            floor: Term(0),
+            floor,
             actions: VecDeque::new(),
             ignored: 0,
             rules,
@@ -244,16 +244,6 @@ impl<R: Rules> Election<R> {
             election.announce_end(None);
         }
         election
-    }
-
-    /// Sets the highest term that was led in another way, by a lease. To be called before the first input.
-    pub fn set_floor(&mut self, floor: Term) {
-        self.floor = floor;
-    }
-
-    /// Sets how it leads, if not as others do. To be called before the first input.
-    pub fn set_policy(&mut self, policy: LeaderPolicy) {
-        self.policy = policy;
     }
 
     /// Takes the next action. To be drained after every input, and after [`Election::new`].

@@ -194,10 +194,8 @@ impl Lead {
         let renewal_interval = timing.renewal_interval;
         let context = Context { now, random: random.random(), is_up: false, members: &Vec::new };
         let ended = other::Ended::of(&ballot);
-        let init = ElectionInit { me, timing, view_interval, voters, ballot, wall_clock };
-        let mut election = Election::new(init, &context);
-        election.set_policy(policy);
-        election.set_floor(floor);
+        let init = ElectionInit { me, timing, policy, view_interval, voters, ballot, floor, wall_clock };
+        let election = Election::new(init, &context);
         let (term, term_of) = (election.term(), election.founded());
         let first_nonce = random.random();
         let told = Leadership { state: LeadershipState::Vacant, term, ..Leadership::DISABLED };

@@ -153,17 +153,15 @@ impl<R: Rules> Election<R> {
     /// or else a voter that acknowledges renewals and does not have the view. A silent voter is never named, since
     /// nothing is known of its disk.
     pub(super) fn who_does_not_store(&self, context: &Context<'_>) -> Option<NodeId> {
-        let (Role::Leading(leading), newest) = (&self.role, self.newest()) else { return None };
-        if self.stored.accepted.as_ref().map(NumberedView::reference) != newest {
+        let Role::Leading(leading) = &self.role else { return None };
+        if self.stored.accepted.as_ref().map(NumberedView::reference) != self.newest() {
             return Some(self.me.clone());
         }
         let put = leading.numbering.last.unwrap_or(leading.elected_at);
         let asked = leading.renewal_sent_before(context.now - ANSWER_TIMEOUT)?;
         let is_late = |voter: &Voter| {
             let has_answered_since = leading.heard.get(&voter.identity).is_some_and(|heard| heard.last >= put);
-            has_answered_since
-                && leading.has_acknowledged(voter.identity, asked)
-                && leading.accepted.get(&voter.identity).copied() != newest
+            has_answered_since && leading.has_acknowledged(voter.identity, asked) && !self.has_newest(voter.identity)
         };
         let late = self.others().into_iter().filter(is_late);
         let last = late.max_by_key(|voter| leading.heard.get(&voter.identity).map(|heard| heard.last));

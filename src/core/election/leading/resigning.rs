@@ -217,10 +217,8 @@ impl<R: Rules> Election<R> {
         let lately = self.timing.lease_duration / 2;
         let rank = |(identity, heard): &(&Identity, &Heard)| {
             let is_there = newest.since(heard.last) <= lately;
-            let would_stand = electorate
-                .voters
-                .iter()
-                .any(|voter| voter.identity == **identity && !self.draining.contains(&voter.id));
+            let voter = electorate.identified(**identity);
+            let would_stand = voter.is_some_and(|voter| !self.draining.contains(&voter.id));
             (
                 would_stand,
                 leading.accepted.get(identity).copied(),

@@ -199,13 +199,13 @@ impl Cluster {
             view_interval: Duration::from_millis(200),
             voters: place.configured.clone(),
             ballot: place.disk.clone(),
+            policy: place.policy,
+            floor: self.floor,
             wall_clock: EARLIEST_FOUNDING + now / MS,
         };
         let members = Vec::new;
         let context = Context { now: Time::ORIGIN, random, is_up: place.is_up, members: &members };
-        let mut election = Election::planted(init, &context, flaw);
-        election.set_policy(place.policy);
-        election.set_floor(self.floor);
+        let election = Election::planted(init, &context, flaw);
         if election.term() < place.latest {
             self.violations.push(format!("term of {node} falls at a restart"));
         }

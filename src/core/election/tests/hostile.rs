@@ -10,7 +10,8 @@ use super::cluster::{LEASE, id};
 use crate::election::tests::Election;
 use crate::election::{
     Action, Ballot, Body, Claim, Context, Delta, Descent, Digest, ElectionInit, ElectionMessage, Electorate,
-    ElectorateReport, Identity, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef, Voter, VoterChange,
+    ElectorateReport, Identity, LeaderPolicy, LeaseTiming, Lineage, NumberedView, Renewal, Roster, Term, ViewRef,
+    Voter, VoterChange,
 };
 use crate::limits::EARLIEST_FOUNDING;
 use crate::member::NodeId;
@@ -227,7 +228,16 @@ fn born(ballot: Ballot, context: &Context<'_>) -> Election {
     let voters = (0..3).map(id).collect();
     let view_interval = Duration::from_millis(200);
     Election::planted(
-        ElectionInit { me: id(0), timing, view_interval, voters, ballot, wall_clock: EARLIEST_FOUNDING },
+        ElectionInit {
+            me: id(0),
+            timing,
+            policy: LeaderPolicy::default(),
+            view_interval,
+            voters,
+            ballot,
+            floor: Term(0),
+            wall_clock: EARLIEST_FOUNDING,
+        },
         context,
         None,
     )

@@ -113,7 +113,7 @@ fn a_preferred_voter_gets_nothing_while_an_operator_waits_for_the_one_that_was_n
         cluster.nodes[named].is_disk_full = true;
         cluster.with(leader, |election, context| election.resign_to(context, 1, term, Some(&id(named))));
         let policy = LeaderPolicy { priority: 1, ..LeaderPolicy::default() };
-        cluster.with(preferred, |election, _| election.set_policy(policy));
+        cluster.with(preferred, |election, _| election.policy = policy);
         cluster.run_for(SLOW_DISK_TIMEOUT * 3 / 4);
         assert_eq!((cluster.leader(), cluster.answers.len()), (Some(leader), 0), "seed {seed}: it waits");
         cluster.nodes[named].is_disk_full = false;
@@ -151,7 +151,7 @@ fn a_leader_that_lets_its_claim_run_out_is_outlived_by_no_answer() {
         for on_resign in OnResign::ALL {
             let (mut cluster, leader) = led(seed, 3);
             let policy = LeaderPolicy { on_resign, ..LeaderPolicy::default() };
-            cluster.with(leader, |election, _| election.set_policy(policy));
+            cluster.with(leader, |election, _| election.policy = policy);
             cluster.run_for(SECOND + Duration::from_millis(seed * 31));
             let (_, kept) = cluster.nodes[leader].claim.expect("somebody keeps this answer");
             cluster.with(leader, Election::resign);
@@ -174,7 +174,7 @@ fn a_preferred_voter_that_was_out_of_reach_for_longer_than_a_lease_has_to_keep_u
         let (mut cluster, leader) = led(seed, 3);
         let preferred = (leader + 1) % 3;
         let policy = LeaderPolicy { priority: 1, ..LeaderPolicy::default() };
-        cluster.with(preferred, |election, _| election.set_policy(policy));
+        cluster.with(preferred, |election, _| election.policy = policy);
         cluster.run_for(LEASE / 2);
         cluster.cut_pair(leader, preferred);
         cluster.run_for(LEASE * 3 / 2);

@@ -7,8 +7,8 @@ use super::scenarios::{SECOND, led};
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
 use crate::election::{
-    Ballot, Body, Context, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, NumberedView, Renewal,
-    Term, Voter,
+    Ballot, Body, Context, ElectionInit, ElectionMessage, Electorate, Identity, LeaderPolicy, LeaseTiming,
+    NumberedView, Renewal, Term, Voter,
 };
 use crate::limits::EARLIEST_FOUNDING;
 use crate::time::Time;
@@ -165,6 +165,8 @@ fn restarted(promise: Duration) -> Election {
         view_interval: SECOND,
         voters: Vec::new(),
         ballot,
+        policy: LeaderPolicy::default(),
+        floor: Term(0),
         wall_clock: EARLIEST_FOUNDING,
     };
     Election::planted(init, &after(0, true), None)

@@ -21,8 +21,8 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::election::flaw::Flaw;
 use crate::election::tests::Election;
 use crate::election::{
-    Action, Ballot, Body, Context, Descent, ElectionInit, ElectionMessage, Electorate, Identity, LeaseTiming, Lineage,
-    LossReason, NumberedView, Term, Voter,
+    Action, Ballot, Body, Context, Descent, ElectionInit, ElectionMessage, Electorate, Identity, LeaderPolicy,
+    LeaseTiming, Lineage, LossReason, NumberedView, Term, Voter,
 };
 use crate::limits::{EARLIEST_FOUNDING, IDENTITY_TIMEOUT};
 use crate::member::NodeId;

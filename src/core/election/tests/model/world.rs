@@ -89,6 +89,8 @@ pub(super) fn born(node: usize, disk: Ballot, now: Time, flaw: Option<Flaw>) -> 
         view_interval: Duration::from_millis(100),
         voters: (0..VOTERS).map(id).collect(),
         ballot: disk,
+        policy: LeaderPolicy::default(),
+        floor: Term(0),
         wall_clock: EARLIEST_FOUNDING,
     };
     Election::planted(init, &context(now, &Vec::new), flaw)
