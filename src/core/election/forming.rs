@@ -115,10 +115,6 @@ impl<R: Rules> Election<R> {
         self.configured.first() == Some(&self.me)
     }
 
-    fn is_known(&self, id: &NodeId) -> bool {
-        matches!(&self.role, Role::Forming(forming) if forming.heard.get(id).is_some_and(|heard| heard.holds_me))
-    }
-
     /// Takes what is known of an electorate in this cluster: `sure` by an agreed view; `rumoured` by the report of a member,
     /// with whether that member is sure of it.
     pub fn learn_of(&mut self, context: &Context<'_>, sure: Option<Descent>, rumoured: Option<ElectorateReport>) {
@@ -148,11 +144,6 @@ impl<R: Rules> Election<R> {
         let sure = sure.map(|descent| ElectorateReport { descent, is_sure: true });
         let told = || self.rumoured.filter(|told| told.is_sure).map(|told| ElectorateReport { is_sure: false, ..told });
         sure.or_else(told)
-    }
-
-    /// Returns true if the electorate has a voter of this name.
-    pub fn has_voter_named(&self, id: &NodeId) -> bool {
-        self.electorate().is_some_and(|electorate| electorate.named(id).is_some())
     }
 
     /// Returns true if this node is to form an electorate with others, and has none.
@@ -235,7 +226,8 @@ impl<R: Rules> Election<R> {
 
     fn form_if_complete(&mut self, context: &Context<'_>) {
         let Role::Forming(forming) = &self.role else { return };
-        let is_complete = self.configured.iter().all(|id| *id == self.me || self.is_known(id));
+        let is_known = |id: &NodeId| forming.heard.get(id).is_some_and(|heard| heard.holds_me);
+        let is_complete = self.configured.iter().all(|id| *id == self.me || is_known(id));
         if !is_complete || !self.is_founder() {
             return;
         }

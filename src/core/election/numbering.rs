@@ -38,11 +38,6 @@ impl Numbering {
         Self { is_settled: false, base, due: None, last: None, pending: None }
     }
 
-    /// Returns true if this leader has settled its term, and no operator waits for a change.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.is_settled && self.pending.is_none()
-    }
-
     /// Makes the next view due without waiting for other changes; it still keeps its distance from the last one.
     pub(super) fn hasten(&mut self, now: Time, interval: Duration) {
         self.due = Some(self.last.map_or(now, |last| now.max(last + interval)));

@@ -114,10 +114,7 @@ impl<R: Rules> Election<R> {
     /// that it has promised.
     fn standing_lease(&self, context: &Context<'_>) -> Option<ChangeError> {
         let whole_seconds = |rest: Duration| rest.as_nanos().div_ceil(1_000_000_000) as u64;
-        if let Role::Leading(leading) = &self.role
-            && leading.has_claim()
-        {
-            let rest = leading.claimed_until().map_or(Duration::ZERO, |until| until.since(context.now));
+        if let Some(rest) = self.claim_left(context.now) {
             return Some(ChangeError::StillLeads { seconds: whole_seconds(rest) });
         }
         // The leader that it is promised to may be gone.

@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
 
-use super::electing::belongs_in_view;
 use super::{Lead, LeadContext, LeadStep};
 use crate::counters::DropReason;
 use crate::election::{ChangeError, Electorate};
@@ -145,7 +144,7 @@ impl Lead {
 
     /// Returns what the members that are there speak against.
     fn objection_to(&self, view: &View, request: &VoterRequest) -> Option<ChangeError> {
-        let is_voter = |id: &NodeId| self.election.has_voter_named(id);
+        let is_voter = |id: &NodeId| self.election.electorate().is_some_and(|known| known.named(id).is_some());
         let status = |id: &NodeId| view.slot_of(id.as_str()).map(|slot| view.entry(slot).status);
         let gone = match request {
             VoterRequest::Remove(id) => Some(id),
@@ -160,7 +159,7 @@ impl Lead {
             VoterRequest::Add(id) | VoterRequest::Replace { new: id, .. } if self.is_leading() => {
                 status(id).is_none().then(|| ChangeError::NoMember { id: id.clone() })
             }
-            VoterRequest::Resign { to: Some(to), .. } if is_voter(to) && !status(to).is_some_and(belongs_in_view) => {
+            VoterRequest::Resign { to: Some(to), .. } if is_voter(to) && !status(to).is_some_and(Status::is_member) => {
                 Some(ChangeError::NotCaughtUp { id: to.clone() })
             }
             _ => None,

@@ -16,7 +16,7 @@ use crate::election::{
 };
 use crate::io::{Notice, Output, Reply};
 use crate::limits::HAND_OVER_TIMEOUT;
-use crate::member::{NodeId, Status};
+use crate::member::NodeId;
 use crate::view::{Slot, View};
 
 /// What was seen of this node and the members when they were looked at last.
@@ -239,13 +239,8 @@ impl Lead {
 
 /// Returns the members that belong in an agreed view, sorted.
 fn members_of(view: &View) -> Vec<NodeId> {
-    let members = view.iter().filter(|(_, entry)| belongs_in_view(entry.status));
+    let members = view.iter().filter(|(_, entry)| entry.status.is_member());
     let mut members: Vec<NodeId> = members.map(|(_, entry)| entry.record.id.clone()).collect();
     members.sort_unstable();
     members
-}
-
-/// Returns true if a member of this status belongs in an agreed view.
-pub(super) fn belongs_in_view(status: Status) -> bool {
-    status.is_member()
 }

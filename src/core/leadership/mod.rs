@@ -271,7 +271,7 @@ impl Lead {
             self.election.next_deadline(cx.phase.is_up()),
             self.known.as_ref().filter(|_| self.claim_until.is_none()).map(Known::until),
             self.ask_deadline(),
-            self.fetch.as_ref().map(Fetch::deadline),
+            self.fetch.as_ref().map(|fetch| fetch.retry_at),
             self.leave_by,
             self.forwards.values().map(Forward::deadline).min(),
             self.hearsay.deadline(),

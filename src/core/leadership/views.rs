@@ -50,7 +50,7 @@ pub(super) struct Fetch {
     electorate: Option<(Electorate, Option<VoterChange>)>,
     /// The number of parts still to come of those that were asked for.
     awaited: u8,
-    retry_at: Time,
+    pub(super) retry_at: Time,
     tries: u8,
 }
 
@@ -68,10 +68,6 @@ impl Fetch {
             retry_at: now,
             tries: 0,
         }
-    }
-
-    pub(super) fn deadline(&self) -> Time {
-        self.retry_at
     }
 
     pub(super) fn is_agreed(&self) -> bool {

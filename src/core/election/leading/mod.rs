@@ -113,11 +113,6 @@ impl Leading {
         self.claim.is_some() && self.resigning.is_none()
     }
 
-    /// Returns the time at which the claim ends unless a majority acknowledges a later renewal.
-    pub(crate) fn claimed_until(&self) -> Option<Time> {
-        self.claim.map(|claim| claim.until)
-    }
-
     pub(crate) fn is_resigning(&self) -> bool {
         self.resigning.is_some()
     }

@@ -123,7 +123,8 @@ impl<R: Rules> Election<R> {
     /// nothing. It follows that this node has led for as long, so that leadership moves at most once in this time.
     pub(super) fn prefer(&mut self, context: &Context<'_>) {
         let (Role::Leading(leading), Some(electorate)) = (&self.role, self.electorate()) else { return };
-        if !leading.has_claim() || !leading.numbering.is_at_rest() || self.is_proposing() || leading.trial.is_some() {
+        let is_at_rest = leading.numbering.is_settled && !self.is_changing() && leading.trial.is_none();
+        if !leading.has_claim() || !is_at_rest {
             return;
         }
         let lease = self.timing.lease_duration;
