@@ -41,7 +41,6 @@ use crate::view::View;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BootstrapLinks {
     at: BTreeMap<SocketAddr, BootstrapLink>,
-    addresses: BTreeMap<LinkId, SocketAddr>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,8 +61,9 @@ impl BootstrapLink {
 }
 
 impl BootstrapLinks {
+    /// Returns the address at the other end of a connection, if that is a bootstrap link; there are few.
     pub(crate) fn address_of(&self, link: LinkId) -> Option<SocketAddr> {
-        self.addresses.get(&link).copied()
+        self.at.iter().find(|(_, bootstrap)| bootstrap.link == link).map(|(address, _)| *address)
     }
 
     /// Returns true if this is a bootstrap link that this node opened to this address.
@@ -115,7 +115,7 @@ impl BootstrapLinks {
     }
 
     pub(crate) fn remove(&mut self, link: LinkId) -> Option<SocketAddr> {
-        let address = self.addresses.remove(&link)?;
+        let address = self.address_of(link)?;
         self.at.remove(&address);
         Some(address)
     }
@@ -125,11 +125,6 @@ impl BootstrapLinks {
         let bootstrap = self.at.get_mut(&address)?;
         bootstrap.is_connected = true;
         bootstrap.first.take()
-    }
-
-    fn insert(&mut self, address: SocketAddr, bootstrap: BootstrapLink) {
-        self.addresses.insert(bootstrap.link, address);
-        self.at.insert(address, bootstrap);
     }
 }
 
@@ -143,7 +138,7 @@ impl Paths {
         self.end_old_bootstraps(cx);
         if self.make_room_for_bootstrap(cx, false) {
             let link = self.links.next_number();
-            self.bootstrap.insert(address, BootstrapLink::new(link, false, cx.now));
+            self.bootstrap.at.insert(address, BootstrapLink::new(link, false, cx.now));
             cx.output(Output::OpenLink { link, to: address });
         }
     }
@@ -157,7 +152,7 @@ impl Paths {
         self.end_old_bootstraps(cx);
         let has_room = self.make_room_for_bootstrap(cx, true);
         if has_room {
-            self.bootstrap.insert(from, BootstrapLink::new(link, true, cx.now));
+            self.bootstrap.at.insert(from, BootstrapLink::new(link, true, cx.now));
         }
         has_room
     }
@@ -203,7 +198,9 @@ impl Paths {
 
     /// Closes all bootstrap links.
     pub(crate) fn close_bootstraps(&mut self, cx: &mut Context) {
-        for link in self.bootstrap.addresses.keys().copied().collect::<Vec<_>>() {
+        let mut links: Vec<LinkId> = self.bootstrap.at.values().map(|bootstrap| bootstrap.link).collect();
+        links.sort_unstable();
+        for link in links {
             self.close_bootstrap(cx, link);
         }
     }
