@@ -24,7 +24,7 @@
 //!
 //! Must not know: what a leader does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::electorate::Identity;
@@ -59,13 +59,6 @@ pub(super) enum Stage {
     Query,
     PreVote,
     Vote,
-}
-
-/// The voters that voted for this one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Votes {
-    pub(super) term: Term,
-    pub(super) given_by: BTreeSet<Identity>,
 }
 
 impl Campaign {
@@ -294,25 +287,21 @@ impl<R: Rules> Election<R> {
     }
 
     /// Counts a vote; returns true if it may still carry this voter.
-    pub(super) fn note_vote(&mut self, speaker: Identity, term: Term) -> bool {
-        let is_open = self.ballot.term == term && self.ballot.vote == Some(self.ballot.identity);
-        let Some(votes) = self.volatile.votes.as_mut().filter(|votes| is_open && votes.term == term) else {
-            return false;
-        };
-        votes.given_by.insert(speaker);
-        true
+    fn note_vote(&mut self, speaker: Identity, term: Term) -> bool {
+        let is_open = self.ballot.has_vote(term, self.ballot.identity);
+        let votes = self.volatile.votes.as_mut().filter(|_| is_open);
+        votes.map(|votes| votes.insert(speaker)).is_some()
     }
 
     /// Leads if a majority has voted for this voter, although it has given that attempt up.
     pub(super) fn count_late_votes(&mut self, context: &Context<'_>) {
         let (Some(votes), Some(electorate)) = (&self.volatile.votes, self.electorate()) else { return };
-        let me = self.ballot.identity;
-        let is_open = self.rules.counts_late_votes(&self.ballot, votes.term);
-        let is_own_stored = self.stored.has_vote(votes.term, me);
+        let (me, term) = (self.ballot.identity, self.ballot.term);
+        let is_open = self.rules.counts_late_votes(&self.ballot, term) && self.stored.has_vote(term, me);
         let may_lead = matches!(self.role, Role::Follower | Role::Candidate(_)) && context.is_up;
         let may_lead = may_lead && !self.is_aside && !self.is_draining();
-        let has_voted = |identity| identity == me || votes.given_by.contains(&identity);
-        if is_open && is_own_stored && may_lead && electorate.has_majority(has_voted) {
+        let has_voted = |identity| identity == me || votes.contains(&identity);
+        if is_open && may_lead && electorate.has_majority(has_voted) {
             self.begin_to_lead(context);
         }
     }

@@ -176,8 +176,8 @@ struct Volatile {
     agreed: Option<NumberedView>,
     /// The view that a leader put to this node before it knew any electorate: it is to learn.
     invited_to: Option<ViewRef>,
-    /// The votes for this voter in the last term that it stood in, for as long as they may still carry it.
-    votes: Option<campaign::Votes>,
+    /// The voters that voted for this one, if it voted for itself in the ballot's term, and has not led in it.
+    votes: Option<BTreeSet<Identity>>,
     /// The vote that is due as soon as the disk allows it.
     pending_vote: Option<(NodeId, Identity, Term)>,
     /// The acknowledgement that is due as soon as the disk allows it.

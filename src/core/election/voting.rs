@@ -20,7 +20,6 @@
 
 use std::collections::BTreeSet;
 
-use super::campaign::Votes;
 use super::electorate::Identity;
 use super::message::Body;
 use super::term::Term;
@@ -132,8 +131,9 @@ impl<R: Rules> Election<R> {
         self.ballot.term = term;
         self.ballot.vote = Some(candidate);
         self.volatile.leader = None;
-        if candidate == self.ballot.identity {
-            self.volatile.votes = Some(Votes { term, given_by: BTreeSet::new() });
+        let is_own = candidate == self.ballot.identity;
+        self.volatile.votes = is_own.then(BTreeSet::new);
+        if is_own {
             // A leader is its own voter, and makes itself the promise that others make it, from a time on that is not known yet.
             self.stored_promise.shorter = None;
             self.ballot.promise = self.ballot.promise.max(self.timing.lease_duration);

@@ -100,7 +100,6 @@ impl Lead {
     /// Tells the operator of a condition, at most once in a while.
     pub(super) fn raise_alarm(&mut self, cx: &mut LeadContext<'_>, alarm: Alarm) {
         let kind = alarm.kind();
-        let is_failure = matches!(alarm, Alarm::ElectionFailed { .. } | Alarm::RenewalFailed);
         match alarm {
             Alarm::ElectionFailed { .. } => cx.counters.elections_failed += 1,
             Alarm::RenewalFailed => cx.counters.renewal_failures += 1,
@@ -111,7 +110,7 @@ impl Lead {
         if self.failures_told.contains(kind) || !self.alarms.take(cx.now, kind) {
             return;
         }
-        if is_failure {
+        if matches!(alarm, Alarm::ElectionFailed { .. } | Alarm::RenewalFailed) {
             self.failures_told.insert(kind);
         }
         self.output(Output::Notice(Notice::Election(alarm)));
