@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use super::{
-    Ballot, Descent, Digest, Election, Electorate, Identity, Lineage, NumberedView, Role, Rules, Term, ViewRef, Voter,
+    Ballot, Descent, Digest, Election, Electorate, Identity, LeaseTiming, Lineage, NumberedView, Role, Rules, Term,
+    ViewRef, Voter,
 };
 use crate::time::Time;
 
@@ -107,9 +108,9 @@ impl<R: Rules> Election<R> {
         self.ballot.term
     }
 
-    /// Returns the length of its leases.
-    pub fn lease_duration(&self) -> Duration {
-        self.timing.lease_duration
+    /// Returns the timing of its leases.
+    pub fn timing(&self) -> LeaseTiming {
+        self.timing
     }
 
     /// Returns the durable state as it is to be.

@@ -200,7 +200,7 @@ impl Lead {
             may_be_done: false,
             asks: 0,
             ask_at: now,
-            led_by: unled_since + self.election.lease_duration() / SUCCESSION_SHARE,
+            led_by: unled_since + self.election.timing().lease_duration / SUCCESSION_SHARE,
             until: now + FORWARD_TIMEOUT,
         };
         self.forwards.insert(ticket, forward);

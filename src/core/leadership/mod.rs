@@ -126,8 +126,6 @@ pub(crate) struct Lead {
     random: ChaCha8Rng,
     /// What is to be done, and was not taken out yet.
     steps: Vec<LeadStep>,
-    /// The time between a leader's renewals.
-    renewal_interval: Duration,
     /// The claim heard of last, this node's own included.
     known: Option<Known>,
     /// The newest claim that ran out, as this node heard of it.
@@ -191,7 +189,6 @@ impl Lead {
         mut random: ChaCha8Rng,
     ) -> Self {
         let QuorumInit { timing, policy, voters, ballot, floor, wall_clock } = quorum;
-        let renewal_interval = timing.renewal_interval;
         let context = Context { now, random: random.random(), is_up: false, members: &Vec::new };
         let ended = other::Ended::of(&ballot);
         let init = ElectionInit { me, timing, policy, view_interval, voters, ballot, floor, wall_clock };
@@ -203,7 +200,6 @@ impl Lead {
             election,
             random,
             steps: vec![LeadStep::Output(Output::Leadership(told.clone()))],
-            renewal_interval,
             known: None,
             ran_out: None,
             term,
@@ -347,11 +343,6 @@ impl Lead {
     /// Returns the state that must survive.
     pub(crate) fn ballot(&self) -> &Ballot {
         self.election.ballot()
-    }
-
-    /// Returns the time between a leader's renewals.
-    pub(crate) fn renewal_interval(&self) -> Duration {
-        self.renewal_interval
     }
 
     /// Returns the standings of the voters, as far as this node, as a voter or by its name, knows them.

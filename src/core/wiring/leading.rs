@@ -123,7 +123,8 @@ impl Core {
     /// by the link as soon as one is late.
     pub(crate) fn send_to_voter(&mut self, slot: Slot, packet: PacketBuilder) {
         debug_assert!(slot != View::ME);
-        let renewal_interval = self.lead.as_ref().map_or(Duration::MAX, |lead| lead.renewal_interval());
+        let renewal_interval =
+            self.lead.as_ref().map_or(Duration::MAX, |lead| lead.election().timing().renewal_interval);
         let record = self.view.record(slot);
         let (run, late) = (record.run, record.timing.heartbeat_interval().min(renewal_interval) * 3 / 2);
         let session = self.view.entry(slot).peer.session.as_ref();
