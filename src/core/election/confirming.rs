@@ -41,14 +41,6 @@ impl Confirms {
     pub(super) fn deadline(&self) -> Option<Time> {
         self.waiting.iter().map(|question| question.until).min()
     }
-
-    /// Removes the questions for which `is_such` holds; returns their tickets.
-    fn take(&mut self, is_such: impl Fn(&Question) -> bool) -> Vec<u64> {
-        let (such, others) = std::mem::take(&mut self.waiting).into_iter().partition(|question| is_such(question));
-        self.waiting = others;
-        let such: Vec<Question> = such;
-        such.into_iter().map(|question| question.ticket).collect()
-    }
 }
 
 impl<R: Rules> Election<R> {
@@ -79,23 +71,27 @@ impl<R: Rules> Election<R> {
     pub(super) fn confirmed(&mut self, context: &Context<'_>, sequence: u64, until: Time) {
         let Role::Leading(leading) = &self.role else { return };
         let term = leading.term;
-        for ticket in self.confirms.take(|question| question.sequence <= sequence) {
-            self.answer_confirm(ticket, Ok(Confirmed { term, until }));
-        }
+        self.answer_confirms(|question| question.sequence <= sequence, Ok(Confirmed { term, until }));
         self.ask_for_confirmation(context);
     }
 
     /// Answers all questions with no: this node leads no more, or gives leadership up.
     pub(super) fn fail_confirmations(&mut self) {
-        for ticket in self.confirms.take(|_| true) {
-            self.answer_confirm(ticket, Err(Unconfirmed::Lost));
-        }
+        self.answer_confirms(|_| true, Err(Unconfirmed::Lost));
     }
 
     /// Answers the questions for which too few voters have answered in time.
     pub(super) fn expire_confirms(&mut self, context: &Context<'_>) {
-        for ticket in self.confirms.take(|question| context.now >= question.until) {
-            self.answer_confirm(ticket, Err(Unconfirmed::TimedOut));
+        self.answer_confirms(|question| context.now >= question.until, Err(Unconfirmed::TimedOut));
+    }
+
+    /// Answers the questions for which `is_such` holds.
+    fn answer_confirms(&mut self, is_such: impl Fn(&Question) -> bool, result: Result<Confirmed, Unconfirmed>) {
+        let (such, others) = std::mem::take(&mut self.confirms.waiting).into_iter().partition(is_such);
+        self.confirms.waiting = others;
+        let such: Vec<Question> = such;
+        for question in such {
+            self.answer_confirm(question.ticket, result);
         }
     }
 

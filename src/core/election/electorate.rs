@@ -86,11 +86,6 @@ impl Descent {
         (self.began, Reverse(self.founded), self.lineage)
     }
 
-    /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
-    pub fn succeeds(&self, other: &Descent) -> bool {
-        self.root == other.root && self.stands_over(other)
-    }
-
     /// Returns true if the invariants hold. Asked of everything that is received or read from a disk.
     pub fn is_well_formed(&self) -> bool {
         let is_of_its_root = (self.began == Term(0)) == (self.lineage == self.root);
@@ -142,7 +137,7 @@ impl Electorate {
 
     /// Returns true if an operator put this electorate in the place of `other`, or of one from which both descend.
     pub fn succeeds(&self, other: &Electorate) -> bool {
-        self.descent().succeeds(&other.descent())
+        self.root == other.root && self.descent().stands_over(&other.descent())
     }
 
     /// Returns true if the invariants hold. Asked of everything that is received.
