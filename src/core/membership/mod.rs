@@ -2,8 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | accusations: who knows better, and what is noted of them | `accusation` |
-//! | the record that waits for the answer of whom it is about | `belief` |
+//! | accusations: who knows better, what is noted of them, and the record that waits for the answer of whom it is about | `accusation` |
 //! | this node's own incarnation, its move to another address, other processes of its name | `incarnation`, `moving`, `rivals` |
 //! | when members came | `arrivals` |
 //! | removals by an operator; confirmations that peers hold a record | `removal`, `confirm` |
@@ -14,7 +13,6 @@
 
 pub(crate) mod accusation;
 mod arrivals;
-pub(crate) mod belief;
 mod confirm;
 mod incarnation;
 pub(crate) mod moving;

@@ -23,7 +23,7 @@ mod tombstones;
 
 pub(crate) use echo_state::EchoState;
 pub(crate) use members::{Entry, View};
-pub(crate) use peer::{Peer, RareState, is_due};
+pub(crate) use peer::{Peer, is_due};
 pub use pool::RecordPool;
 pub(crate) use pool::Shared;
 pub(crate) use tally::BUCKETS;

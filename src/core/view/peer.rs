@@ -152,10 +152,15 @@ impl Peer {
         }
     }
 
-    /// Sets the time since which others accuse it wrongly; `None` if nobody does.
-    pub(crate) fn contradicted(&mut self, since: Option<Time>) {
-        if since.is_some() || self.rare.is_some() {
-            self.rare_mut().contradicted_since = since;
+    /// Notes that others accuse it wrongly; returns for how long they have.
+    pub(crate) fn contradict(&mut self, now: Time) -> Duration {
+        now.since(*self.rare_mut().contradicted_since.get_or_insert(now))
+    }
+
+    /// Notes that nobody accuses it wrongly any more.
+    pub(crate) fn end_contradiction(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.contradicted_since = None;
         }
     }
 

@@ -79,15 +79,12 @@ impl Core {
                 }
                 self.cx.counters.suspicions_raised += 1;
                 self.view.peer_mut(slot).lived_at(claimed);
-                self.record_verdict(slot, Status::Suspect, DetectionMethod::HeartbeatTimeout);
+                self.record_verdict(slot, Status::Suspect, Some(DetectionMethod::HeartbeatTimeout));
             }
             DetectorStep::Confirm => {
-                self.cx.counters.suspicions_confirmed += 1;
-                self.record_verdict(slot, Status::Down, DetectionMethod::HeartbeatTimeout);
+                self.record_verdict(slot, Status::Down, Some(DetectionMethod::HeartbeatTimeout));
             }
-            DetectorStep::Depart => {
-                self.record_verdict(slot, Status::Left(LeaveReason::Graceful), DetectionMethod::HeartbeatTimeout);
-            }
+            DetectorStep::Depart => self.record_verdict(slot, Status::Left(LeaveReason::Graceful), None),
             DetectorStep::Reap => self.reap(slot),
         }
     }
@@ -247,10 +244,9 @@ impl Core {
         self.cx.counters.suspicions_raised += 1;
         self.cx.counters.crashes_detected += 1;
         if self.view.record(subject).status == Status::Up {
-            self.record_verdict(subject, Status::Suspect, DetectionMethod::ConnectionLost);
+            self.record_verdict(subject, Status::Suspect, Some(DetectionMethod::ConnectionLost));
         }
-        self.cx.counters.suspicions_confirmed += 1;
-        self.record_verdict(subject, Status::Down, DetectionMethod::ConnectionLost);
+        self.record_verdict(subject, Status::Down, Some(DetectionMethod::ConnectionLost));
     }
 
     /// Takes another observer's report that it cannot reach a member's process.

@@ -22,6 +22,7 @@
 //! Must not know: how silence is measured, or why a member is gone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Core;
 use crate::connectivity::links::{Links, Parting};
@@ -31,12 +32,12 @@ use crate::joining::NameProbes;
 use crate::limits::MAX_MEMBERS;
 use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::membership::accusation::{
-    compare_notes, count_change, date_accusation, note_false_death_report, note_refutation, skipped_suspicion,
-    take_contradiction, tell_accused,
+    Belief, ask_if_live, compare_notes, count_change, date_accusation, note_newer, take_hold_off, take_report,
+    tell_replaced,
 };
-use crate::membership::belief::{ask_if_live, take_doubt, tell_replaced};
 use crate::membership::{Rivals, note_removal};
 use crate::packet::News;
+use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
@@ -76,7 +77,7 @@ impl Core {
                         let removed = Arc::new(record.with_status(Status::Left(LeaveReason::Forced)));
                         let hash = removed.hash();
                         self.supersede(slot, removed, hash, None, None);
-                    } else if !take_doubt(&mut self.out(), slot, &record, note, from) {
+                    } else if !take_hold_off(&mut self.out(), slot, &record, note, from) {
                         self.supersede(slot, record, hash, note, from);
                     }
                 } else if let Some(note) = note
@@ -112,26 +113,24 @@ impl Core {
 
     /// Adds a name that was not in the view.
     fn meet(&mut self, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) -> Option<u64> {
-        if self.view.slot_of_run(record.run).is_some() || record.run == self.cx.run {
+        let refused = if self.knows(record.run) {
             // One process has one name.
-            self.cx.counters.drop(DropReason::Malformed);
-            return None;
-        }
-        if self.sponsor.joiners.is_ahead_of(&record) {
+            Some(DropReason::Malformed)
+        } else if self.sponsor.joiners.is_ahead_of(&record) {
             // It is listed as joining at a higher incarnation, and incarnations never fall.
-            self.cx.counters.drop(DropReason::Outdated);
-            return None;
-        }
-        if self.view.len() >= MAX_MEMBERS {
-            self.cx.counters.drop(DropReason::TableFull);
+            Some(DropReason::Outdated)
+        } else {
+            Some(DropReason::TableFull).filter(|_| self.view.len() >= MAX_MEMBERS)
+        };
+        if let Some(reason) = refused {
+            self.cx.counters.drop(reason);
             return None;
         }
         self.cx.counters.updates_merged += 1;
         self.health.heard(self.cx.now);
         self.view.tombstones.remove(&record.id);
         let joiner = self.sponsor.joiners.take(&record);
-        let lived_at = self.cx.now - note.map_or_else(Default::default, Note::age);
-        let mut peer = Peer::new(lived_at).with_proof(joiner.proven);
+        let mut peer = Peer::new(lived_at(self.cx.now, note)).with_proof(joiner.proven);
         let method = note.map(|note| note.method);
         peer.method = method;
         let slot = self.view.insert(record, hash, peer);
@@ -141,115 +140,89 @@ impl Core {
         Some(hash)
     }
 
-    /// Replaces a member's record by a newer one.
-    pub(crate) fn supersede(
-        &mut self,
-        slot: Slot,
-        record: Arc<Record>,
-        hash: u64,
-        note: Option<Note>,
-        from: Option<Slot>,
-    ) {
+    /// Replaces a member's record by a newer one, as far as that is believed.
+    fn supersede(&mut self, slot: Slot, record: Arc<Record>, hash: u64, note: Option<Note>, from: Option<Slot>) {
         let held = Arc::clone(self.view.record(slot));
         let is_new_run = held.run != record.run;
+        let (mut record, mut hash) = (record, hash);
         if let Some(note) = note.filter(|_| !is_new_run) {
             let teller = from.map(|slot| self.view.record(slot).run);
             let is_from_afar = self.partition.is_spoken_of_from_afar(self.cx.now, record.run, teller);
-            if take_contradiction(&mut self.out(), slot, &record, note, is_from_afar) {
-                return tell_accused(&mut self.out(), slot, &record);
+            match take_report(&mut self.out(), slot, &record, note, is_from_afar) {
+                Belief::Whole => {}
+                Belief::Suspicion => {
+                    record = Arc::new(record.with_status(Status::Suspect));
+                    hash = record.hash();
+                }
+                Belief::Nothing => return,
             }
         }
-        let skipped_suspicion = note
-            .is_some_and(|note| !is_new_run && skipped_suspicion(self.cx.now, self.view.entry(slot), &record, note));
-        if skipped_suspicion && held.status == Status::Suspect && held.incarnation == record.incarnation {
-            return;
-        }
-        let (record, hash) = if skipped_suspicion {
-            let record = Arc::new(record.with_status(Status::Suspect));
-            let hash = record.hash();
-            (record, hash)
-        } else {
-            (record, hash)
-        };
-        if is_new_run && (self.view.slot_of_run(record.run).is_some() || record.run == self.cx.run) {
+        if is_new_run && self.knows(record.run) {
             return self.cx.counters.drop(DropReason::Malformed);
         }
         self.cx.counters.updates_merged += 1;
-        let sign = self.cx.now - note.map_or_else(Default::default, Note::age);
-        if held.status == Status::Suspect && record.incarnation > held.incarnation && !is_new_run {
-            note_refutation(&mut self.cx, &mut self.view, slot);
-        } else if held.status == Status::Suspect && record.status == Status::Down {
-            self.cx.counters.suspicions_confirmed += 1;
-        }
-        if held.status == Status::Down && record.status == Status::Up && !is_new_run {
-            note_false_death_report(self.cx.now, &mut self.view, slot);
-        }
+        let (sign, method) = (lived_at(self.cx.now, note), note.map(|note| note.method));
         let mut is_brought_in = false;
-        let peer = if is_new_run {
+        let new_peer = if is_new_run {
             tell_replaced(&mut self.out(), slot, &held, &record);
             let is_contact = self.reunion.is_contact_of(self.view.entry(slot));
             self.arrivals.meet_new_run(self.cx.now, &self.view, slot, is_contact);
             is_brought_in = self.sponsor.joiners.take(&record).proven;
             Some(Peer::new(sign).with_proof(is_brought_in))
         } else {
-            // Its silence was dated when it was accused: an accusation that took longer to arrive only looks fresher.
-            let is_dated = held.status == Status::Suspect && held.incarnation == record.incarnation;
-            let peer = self.view.peer_mut(slot);
-            peer.contradicted(None);
             if record.status == Status::Up {
                 self.health.note_withheld_refutation(self.cx.now, self.view.entry(slot), &self.cx.settings);
             }
-            let peer = self.view.peer_mut(slot);
-            peer.judged_unheard(false);
-            if held.address != record.address {
-                peer.unprove();
-            }
-            match record.status {
-                // Departures are dated, not observed.
-                Status::Left(_) => peer.left_at(sign),
-                Status::Down if is_dated => {}
-                _ => peer.lived_at(sign),
-            }
+            note_newer(&mut self.cx, &mut self.view, slot, &held, &record, sign);
             None
         };
-        let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, note.map(|note| note.method));
-        let changed = &self.view.entry(slot).peer;
-        count_change(&mut self.cx, changed, held.status, record.status, method, !is_new_run);
-        self.view.replace(slot, record, hash, peer);
-        self.view.peer_mut(slot).method = method;
-        let cause = Cause::Told { from, is_brought_in };
-        self.settle(Transition { slot, before: Some(held), listed: None, method, cause });
+        self.put(slot, (record, hash), new_peer, method, Cause::Told { from, is_brought_in });
     }
 
-    /// Records this node's own verdict about a member.
-    pub(crate) fn record_verdict(&mut self, slot: Slot, status: Status, method: DetectionMethod) {
-        let held = Arc::clone(self.view.record(slot));
+    /// Records this node's own verdict about a member, with the method by which it was found out, if it is accused.
+    pub(crate) fn record_verdict(&mut self, slot: Slot, status: Status, method: Option<DetectionMethod>) {
+        let held = self.view.record(slot);
         let record = Arc::new(held.with_status(status));
-        debug_assert!(record.supersedes(&held));
-        let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, Some(method));
-        count_change(&mut self.cx, &self.view.entry(slot).peer, held.status, status, method, true);
+        debug_assert!(record.supersedes(held));
         let is_unheard = self.detector_facts().is_judged_unheard(slot, status, method);
         let peer = self.view.peer_mut(slot);
         peer.judged_unheard(is_unheard);
-        peer.method = method;
         if matches!(status, Status::Left(_)) {
             peer.left_at(self.cx.now);
         }
         let hash = record.hash();
-        self.view.replace(slot, record, hash, None);
-        self.settle(Transition { slot, before: Some(held), listed: None, method, cause: Cause::Own });
+        self.put(slot, (record, hash), None, method, Cause::Own);
     }
 
     /// Rewrites this node's own record.
     pub(crate) fn rewrite_myself(&mut self, record: Record) {
-        let held = Arc::clone(self.me());
-        let record = Arc::new(record);
-        debug_assert!(record.run == self.cx.run && record.incarnation >= held.incarnation);
-        let hash = record.hash();
-        self.view.replace(View::ME, record, hash, None);
+        debug_assert!(record.run == self.cx.run && record.incarnation >= self.me().incarnation);
         self.view.peer_mut(View::ME).lived_at(self.cx.now);
-        self.settle(Transition { slot: View::ME, before: Some(held), listed: None, method: None, cause: Cause::Own });
+        let hash = record.hash();
+        self.put(View::ME, (Arc::new(record), hash), None, None, Cause::Own);
     }
+
+    /// Puts a record and its hash into a member's place, with new state of this node's if it is another run, and settles that.
+    fn put(
+        &mut self,
+        slot: Slot,
+        (record, hash): (Arc<Record>, u64),
+        new_peer: Option<Peer>,
+        method: Option<DetectionMethod>,
+        cause: Cause,
+    ) {
+        let held = Arc::clone(self.view.record(slot));
+        let method = self.partition.note_silence(&mut self.cx, &self.view, slot, &record, method);
+        count_change(&mut self.cx, &self.view.entry(slot).peer, &held, &record, method);
+        self.view.replace(slot, record, hash, new_peer);
+        self.view.peer_mut(slot).method = method;
+        self.settle(Transition { slot, before: Some(held), listed: None, method, cause });
+    }
+}
+
+/// Returns the time at which a member lived by such a note; now, if it needs none.
+fn lived_at(now: Time, note: Option<Note>) -> Time {
+    now - note.map_or(Duration::ZERO, Note::age)
 }
 
 /// Reaping.
@@ -262,7 +235,7 @@ impl Core {
     }
 
     /// Removes a member from the view, and nothing prevents that it is met again.
-    pub(crate) fn drop_from_view(&mut self, slot: Slot) {
+    fn drop_from_view(&mut self, slot: Slot) {
         let held = self.view.remove(slot);
         self.settle(Transition { slot, before: Some(held), listed: None, method: None, cause: Cause::Own });
     }
@@ -290,21 +263,21 @@ impl Core {
 
 /// A change of the table that was just made.
 #[derive(Debug)]
-pub(crate) struct Transition {
+struct Transition {
     /// The member's place, which is free again if it was forgotten.
-    pub(crate) slot: Slot,
+    slot: Slot,
     /// The record that was held; `None` if the name is new.
-    pub(crate) before: Option<Arc<Record>>,
+    before: Option<Arc<Record>>,
     /// The record as which programs were told of it, if it was listed before it was held: a joiner's.
-    pub(crate) listed: Option<Arc<Record>>,
+    listed: Option<Arc<Record>>,
     /// How the member was found out, if it is accused or Down.
-    pub(crate) method: Option<DetectionMethod>,
-    pub(crate) cause: Cause,
+    method: Option<DetectionMethod>,
+    cause: Cause,
 }
 
 /// The origin of a change: who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+enum Cause {
     /// Another node's: a member's, or a stranger's. This node may have let the member in.
     Told { from: Option<Slot>, is_brought_in: bool },
     /// This node's, about another or about itself; or it forgets a record.
@@ -314,7 +287,7 @@ pub(crate) enum Cause {
 /// What follows from a change.
 impl Core {
     /// Settles a change.
-    pub(crate) fn settle(&mut self, change: Transition) {
+    fn settle(&mut self, change: Transition) {
         let Transition { slot, before, listed, method, cause } = change;
         let after = self.view.get(slot).map(|entry| Arc::clone(&entry.record));
         let was_live = before.as_ref().is_some_and(|held| held.status.is_live());

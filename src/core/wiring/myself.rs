@@ -19,7 +19,7 @@ use crate::counters::DropReason;
 use crate::election::Ballot;
 use crate::io::{CommandError, Durable, Notice, Output, Reply, SelfDoubt, StopReason, Ticket};
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
-use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
+use crate::member::{LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
 use crate::membership::moving::Asked;
 use crate::membership::rivals::RivalStep;
 use crate::membership::{Purpose, tell_removed};
@@ -312,7 +312,7 @@ impl Core {
             Ok(slot) => {
                 let forced = Status::Left(LeaveReason::Forced);
                 if self.view.record(slot).status != forced {
-                    self.record_verdict(slot, forced, DetectionMethod::HeartbeatTimeout);
+                    self.record_verdict(slot, forced, None);
                     tell_removed(&mut self.out(), slot);
                 }
                 self.ask_for_confirmation(Purpose::Removal(ticket), slot, CONFIRM_TIMEOUT);
