@@ -53,6 +53,9 @@ impl Phase {
 pub(crate) struct Context {
     /// The latest time handed in.
     pub(crate) now: Time,
+    /// The latest time at which the input at hand can have arrived: it may have waited while this process stood still, and must
+    /// not seem fresher than it is to members that ask this node when it heard somebody.
+    pub(crate) arrived: Time,
     pub(crate) run: Run,
     /// The hash of the cluster's name.
     pub(crate) cluster: u32,
@@ -71,6 +74,7 @@ impl Context {
     pub(crate) fn new(now: Time, run: Run, cluster: u32, settings: Settings, key: u64) -> Self {
         Self {
             now,
+            arrived: now,
             run,
             cluster,
             settings,
@@ -80,6 +84,11 @@ impl Context {
             outputs: VecDeque::new(),
             notices: Recent::new(NOTICE_INTERVAL, usize::MAX),
         }
+    }
+
+    /// Returns true if the input at hand may have waited while this process stood still.
+    pub(crate) fn may_be_delayed(&self) -> bool {
+        self.arrived < self.now
     }
 
     /// Gives something to the driver.

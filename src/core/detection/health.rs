@@ -179,17 +179,13 @@ pub(super) fn forgiving_step(settings: &Settings) -> Duration {
     settings.suspect_timeout / 2
 }
 
-/// Returns the latest time at which the current input can have arrived: it may have waited while this process stood still, and must
-/// not seem fresher than it is to members that ask this node when it heard somebody.
-pub(crate) fn arrived_at(cx: &Context) -> Time {
-    let passed = cx.timers.next().filter(|deadline| *deadline < cx.now);
-    let missed = passed.filter(|deadline| cx.now.since(*deadline) >= pause_from(&cx.settings) / 4);
-    missed.unwrap_or(cx.now)
-}
-
-/// Returns true if the current input may have waited while this process stood still.
-pub(crate) fn may_be_delayed(cx: &Context) -> bool {
-    arrived_at(cx) < cx.now
+/// How late this process comes to the input at hand, as it is when the input is handed in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lateness {
+    /// The earliest deadline, which has passed.
+    deadline: Time,
+    /// The time since then in which the driver did not work, as far as is known.
+    idle: Duration,
 }
 
 /// Pauses, and ticks that come late.
@@ -199,18 +195,17 @@ impl LocalHealth {
         self.worked = (now - worked, now);
     }
 
-    /// Returns the time since this deadline in which the driver did not work, as far as is known.
-    fn idle_since(&self, now: Time, deadline: Time) -> Duration {
+    /// Notes an input, before anything is made of it, `before` being the time of the one before; returns how late it comes, if
+    /// a deadline has passed. What waited is handed in before the tick that is due.
+    pub(crate) fn note_input(&mut self, cx: &mut Context, before: Time) -> Option<Lateness> {
+        // Nearly every input comes before the deadline, and costs no more than this comparison.
+        let deadline = cx.timers.next().filter(|deadline| *deadline <= cx.now);
+        let passed = deadline.map_or(Duration::ZERO, |deadline| cx.now.since(deadline));
+        self.stalled_since = (passed > STALL).then(|| self.stalled_since.unwrap_or(before));
+        cx.arrived = deadline.filter(|_| passed >= pause_from(&cx.settings) / 4).unwrap_or(cx.now);
         let (from, until) = self.worked;
-        now.since(deadline).saturating_sub(until.since(from.max(deadline)))
-    }
-
-    /// Takes note that the driver comes late for the `next` tick, `before` being the time of the input before this one. What
-    /// waited is handed in before the tick that is due.
-    pub(crate) fn note_stall(&mut self, now: Time, before: Time, next: Option<Time>) {
-        let is_late = next.is_some_and(|deadline| now.since(deadline) > STALL);
-        let since = self.stalled_since.filter(|_| is_late);
-        self.stalled_since = since.or(Some(before).filter(|_| is_late));
+        let idle = |deadline| passed.saturating_sub(until.since(from.max(deadline)));
+        deadline.map(|deadline| Lateness { deadline, idle: idle(deadline) })
     }
 
     /// Returns the time for which the current input may have waited.
@@ -220,11 +215,8 @@ impl LocalHealth {
 
     /// Finds out if this process stood still since a tick was due, before anything is judged; returns the time since when nobody was
     /// heard, if that is a new pause.
-    pub(crate) fn note_pause(&mut self, cx: &mut Context) -> Option<Duration> {
-        // Nearly every input comes before the deadline, and costs no more than this comparison.
-        let deadline = cx.timers.next().filter(|deadline| *deadline < cx.now)?;
-        let late = self.idle_since(cx.now, deadline);
-        if late <= pause_from(&cx.settings) {
+    pub(crate) fn note_pause(&mut self, cx: &mut Context, Lateness { deadline, idle }: Lateness) -> Option<Duration> {
+        if idle <= pause_from(&cx.settings) {
             return None;
         }
         self.awake_since = cx.now;
@@ -232,17 +224,15 @@ impl LocalHealth {
             return None;
         }
         cx.counters.pauses += 1;
-        cx.notice("paused", Notice::Paused { late_ms: late.as_millis() as u64 });
+        cx.notice("paused", Notice::Paused { late_ms: idle.as_millis() as u64 });
         Some(cx.now.since(self.last_heard))
     }
 
-    /// Takes note of a tick that may be due: one that comes late is evidence, and those in time take it away.
-    pub(crate) fn tick(&mut self, cx: &mut Context) {
-        let Some(deadline) = cx.timers.next().filter(|deadline| *deadline <= cx.now) else { return };
+    /// Takes note of a tick that is due: one that comes late is evidence, and those in time take it away.
+    pub(crate) fn tick(&mut self, cx: &mut Context, Lateness { deadline, idle }: Lateness) {
         cx.counters.tick_lateness.observe(cx.now.since(deadline));
-        let late = self.idle_since(cx.now, deadline);
-        if late >= pause_from(&cx.settings) / 4 {
-            return self.doubt(cx, SelfDoubt::LateTicks { late_ms: late.as_millis() as u64 });
+        if idle >= pause_from(&cx.settings) / 4 {
+            return self.doubt(cx, SelfDoubt::LateTicks { late_ms: idle.as_millis() as u64 });
         }
         if self.score > 0 {
             self.forgive(cx.now, forgiving_step(&cx.settings));

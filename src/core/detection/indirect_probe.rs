@@ -199,12 +199,10 @@ impl Detector {
         witnesses
     }
 
-    /// Takes a witness's answer that it heard the subject, this node's question having arrived by `arrived` at the earliest.
-    /// Returns what it shows.
+    /// Takes a witness's answer that it heard the subject; returns what it shows.
     pub(crate) fn heard_at(
         &mut self,
         out: &mut Outbox<'_>,
-        arrived: Time,
         witness: Slot,
         run: Run,
         age_ms: u64,
@@ -219,7 +217,7 @@ impl Detector {
         inquiry.answered.insert(asked, out.cx.now);
         let slot = out.view.slot_of_run(run)?;
         let tolerance = out.cx.settings.probe_timeout;
-        let heard = arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);
+        let heard = out.cx.arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);
         let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         // This node could not have heard a member before it took it over, because of doubts about others.
         let taken_over = out.observers.walk.taken_over_since(slot);

@@ -27,6 +27,6 @@ mod signs;
 mod tests;
 
 pub(crate) use detector::{Detector, DetectorFacts, DetectorStep};
-pub(crate) use health::{LocalHealth, arrived_at, may_be_delayed};
+pub(crate) use health::LocalHealth;
 pub(crate) use indirect_probe::Inquiries;
 pub(crate) use partition::Partition;

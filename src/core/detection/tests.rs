@@ -80,7 +80,7 @@ impl World {
 
     fn at(&mut self, after: Duration) -> &mut Self {
         self.now = Time::ORIGIN + after;
-        self.cx.now = self.now;
+        (self.cx.now, self.cx.arrived) = (self.now, self.now);
         self
     }
 
@@ -133,9 +133,9 @@ impl World {
 
     /// Has a witness answer that it heard a member so long ago, as soon as it was asked.
     fn answers(&mut self, witness: Slot, about: Run, age: Duration) -> Option<HeardElsewhere> {
-        let Self { cx, view, packets, observers, health, paths, detector, now, .. } = self;
+        let Self { cx, view, packets, observers, health, paths, detector, .. } = self;
         let mut out = Outbox { cx, view, packets, observers, health, paths };
-        detector.heard_at(&mut out, *now, witness, about, age.as_millis() as u64)
+        detector.heard_at(&mut out, witness, about, age.as_millis() as u64)
     }
 
     /// Takes out the notices.

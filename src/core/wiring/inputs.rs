@@ -35,28 +35,34 @@ impl Core {
         }
         let before = self.cx.now;
         self.cx.now = now.max(before);
-        self.health.note_stall(self.cx.now, before, self.cx.timers.next());
-        if let Input::Worked(worked) = input {
-            return self.health.note_work(self.cx.now, worked);
-        }
-        let pause = self.health.note_pause(&mut self.cx);
-        if pause.is_some_and(|unheard| unheard >= self.cx.settings.reap_after) && !self.view.live().is_empty() {
-            match self.cx.phase {
-                Phase::Up => self.rejoin(),
-                // All members have forgotten this node by now.
-                Phase::Leaving => self.stop(StopReason::Left),
-                Phase::Joining | Phase::Stopped => {}
+        let mut late = self.health.note_input(&mut self.cx, before);
+        if !matches!(input, Input::Worked(_)) {
+            let pause = late.and_then(|late| self.health.note_pause(&mut self.cx, late));
+            if pause.is_some_and(|unheard| unheard >= self.cx.settings.reap_after) && !self.view.live().is_empty() {
+                match self.cx.phase {
+                    Phase::Up => {
+                        self.rejoin();
+                        // The deadlines that were missed are forgotten with all others.
+                        late = None;
+                    }
+                    // All members have forgotten this node by now.
+                    Phase::Leaving => return self.stop(StopReason::Left),
+                    Phase::Joining | Phase::Stopped => {}
+                }
             }
+            if self.cx.phase.is_stopped() {
+                return;
+            }
+            self.tell_lead(Lead::expire_claim);
         }
-        if self.cx.phase.is_stopped() {
-            return;
-        }
-        self.tell_lead(Lead::expire_claim);
         match input {
+            Input::Worked(worked) => return self.health.note_work(self.cx.now, worked),
             Input::Packet { from, bytes } => self.receive(from, Way::Datagrams, bytes),
             Input::UnboundPacket { from, bytes } => self.receive(from, Way::Unbound, bytes),
             Input::Tick => {
-                self.health.tick(&mut self.cx);
+                if let Some(late) = late {
+                    self.health.tick(&mut self.cx, late);
+                }
                 while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
                     self.fire(timer);
                     if self.cx.phase.is_stopped() {
@@ -64,8 +70,6 @@ impl Core {
                     }
                 }
             }
-            // Handled above.
-            Input::Worked(_) => {}
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => {
                 self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, true);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::Core;
 use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep};
-use crate::detection::{DetectorFacts, DetectorStep, arrived_at};
+use crate::detection::{DetectorFacts, DetectorStep};
 use crate::io::{CommandError, Output, SelfDoubt};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
@@ -110,8 +110,7 @@ impl Core {
 
     /// Takes a witness's answer that it heard the subject.
     pub(crate) fn on_heard_at(&mut self, witness: Slot, run: Run, age_ms: u64) {
-        let arrived = arrived_at(&self.cx);
-        let Some(heard) = self.detector.heard_at(&mut outbox!(self), arrived, witness, run, age_ms) else { return };
+        let Some(heard) = self.detector.heard_at(&mut outbox!(self), witness, run, age_ms) else { return };
         self.watch(heard.slot);
         self.cx.counters.degraded_links += u64::from(heard.is_news);
         if heard.is_degraded {

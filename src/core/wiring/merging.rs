@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::Core;
 use crate::connectivity::links::{Links, Parting};
 use crate::counters::DropReason;
-use crate::detection::{Inquiries, may_be_delayed};
+use crate::detection::Inquiries;
 use crate::joining::NameProbes;
 use crate::limits::MAX_MEMBERS;
 use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
@@ -68,7 +68,7 @@ impl Core {
             None => self.meet(record, hash, note, from),
             Some(slot) => {
                 let held = self.view.record(slot);
-                if record.status == Status::Suspect && may_be_delayed(&self.cx) {
+                if record.status == Status::Suspect && self.cx.may_be_delayed() {
                     self.cx.counters.drop(DropReason::Outdated);
                 } else if record.supersedes(held) {
                     let is_removal = |status| status == Status::Left(LeaveReason::Forced);
@@ -103,7 +103,7 @@ impl Core {
         }
         if let Some(note) = note
             && self.view.get(slot).is_some_and(|entry| entry.hash == hash)
-            && !may_be_delayed(&self.cx)
+            && !self.cx.may_be_delayed()
             && compare_notes(&self.cx, &mut self.view, slot, note)
         {
             self.gossip.spread(&mut self.cx, slot, None, false);

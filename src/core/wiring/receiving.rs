@@ -18,7 +18,6 @@ use std::net::SocketAddr;
 
 use crate::Core;
 use crate::counters::DropReason;
-use crate::detection::arrived_at;
 use crate::io::{Notice, Receiver};
 use crate::limits::ANSWER_INTERVAL;
 use crate::member::Record;
@@ -94,7 +93,7 @@ impl Core {
             return Ok(false);
         }
         if let SenderKind::Member(slot) = sender.kind {
-            let arrived = arrived_at(&self.cx);
+            let arrived = self.cx.arrived;
             if sender.way == Way::Datagrams {
                 self.view.peer_mut(slot).heard_by_datagram(arrived);
                 if self.paths.fallbacks.is_any() {
