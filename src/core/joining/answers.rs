@@ -32,6 +32,11 @@ impl Joiner {
         joining.asked.answerer(nonce)
     }
 
+    /// Returns true if this answers a question of this joiner's.
+    pub(crate) fn has_asked(&self, nonce: Nonce) -> bool {
+        self.whose_answer(nonce).is_some()
+    }
+
     /// Returns the state of joining and the address that was asked, if this is an answer to a question of ours.
     pub(crate) fn answer_by(&mut self, cx: &mut Context, nonce: Nonce) -> Option<(&mut Joining, Answerer)> {
         let answerer = self.whose_answer(nonce);
@@ -130,7 +135,7 @@ impl Joiner {
     pub(crate) fn on_refused(
         &mut self,
         out: &mut Outbox<'_>,
-        reunion: &mut Reunion,
+        reunion: &Reunion,
         sender: Sender,
         nonce: Nonce,
         refusal: Refusal,
@@ -143,10 +148,6 @@ impl Joiner {
         let patience = out.cx.settings.retry_interval * FOUNDING_RETRIES;
         let (now, at_most) = (out.cx.now, answers_count_for(&out.cx.settings));
         let answerer = self.whose_answer(nonce);
-        let is_asked = answerer.is_some() || out.packets.prover.is_nonce(nonce, by, now);
-        if is_asked {
-            reunion.contacted(out.cx, by, || Contacted::Refused(refusal.clone()));
-        }
         let (joining, asked) = match (&mut self.joining, answerer) {
             (Some(joining), Some(Answerer { address, is_told: true })) => (joining, address),
             // A member that looks for lost ones met another cluster, or a node with its own name.

@@ -64,7 +64,6 @@ pub(crate) struct Founding {
 /// The answer of a node that is Joining itself.
 #[derive(Debug)]
 pub(crate) struct NotUp {
-    pub(crate) from: SocketAddr,
     pub(crate) nonce: Nonce,
     pub(crate) record: Record,
     /// The candidates that it named beside its answer.
@@ -191,14 +190,14 @@ impl Joiner {
     pub(crate) fn on_not_up(
         &mut self,
         out: &mut Outbox<'_>,
-        reunion: &mut Reunion,
+        reunion: &Reunion,
         waiting: impl FnOnce() -> Vec<Newcomer>,
         may_form: bool,
         is_raising: bool,
         answer: &NotUp,
     ) -> Option<JoinStep> {
         let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
-        let NotUp { from, nonce, record, seeking } = answer;
+        let NotUp { nonce, record, seeking } = answer;
         let (joining, answerer) = self.answer_by(out.cx, *nonce)?;
         let Answerer { address: asked, is_told } = answerer;
         let founding = &mut joining.founding;
@@ -218,7 +217,6 @@ impl Joiner {
                 self.tell_candidate(out, reunion, &waiting());
             }
         }
-        reunion.answered_not_up(out.cx, *from, &record.id);
         self.heard_of_candidate(out, reunion, seeking.as_ref().and_then(|seeking| seeking.first));
         self.consider_founding(out, reunion, may_form, is_raising)
     }

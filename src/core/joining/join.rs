@@ -293,55 +293,51 @@ impl Joiner {
         }
     }
 
-    /// Handles a packet of our own run. If it holds a nonce of ours that was sent to a seed, the seed is this node; the
-    /// run alone proves nothing, since others may know it.
-    pub(crate) fn met_myself(&mut self, out: &mut Outbox<'_>, reunion: &mut Reunion, from: SocketAddr, inbox: &Inbox) {
-        let mut is_me = false;
+    /// Handles a packet of our own run; returns the addresses at which this node met itself. If it holds a nonce of ours that
+    /// was sent to a seed, the seed is this node; the run alone proves nothing, since others may know it.
+    pub(crate) fn met_myself(
+        &mut self,
+        out: &Outbox<'_>,
+        reunion: &Reunion,
+        from: SocketAddr,
+        inbox: &Inbox,
+    ) -> Vec<SocketAddr> {
+        let mut mine = Vec::new();
         for message in inbox.messages() {
             match *message {
                 Message::Join { nonce, .. } => {
                     // From whatever address: a router may send it back from one of its own, and the nonce names the one
                     // that was asked. Who was only heard of got a question, too, and says nothing about others.
                     let Some(joining) = &self.joining else { continue };
-                    if let Some(asked) = joining.asked.answerer(nonce).filter(|asked| asked.is_told) {
-                        reunion.note_own_address(asked.address);
-                        is_me = true;
-                    }
+                    let asked = joining.asked.answerer(nonce).filter(|asked| asked.is_told);
+                    mine.extend(asked.map(|asked| asked.address));
                 }
                 Message::WhoAreYou { nonce, .. } => {
-                    let seeds = reunion.seeds();
-                    let mine = if seeds.contains(&from) && out.packets.prover.is_nonce(nonce, from, out.cx.now) {
-                        Some(from)
-                    } else {
-                        // A NAT may have sent it back from another address.
-                        let seeds = reunion.seeds().iter().copied();
-                        seeds.into_iter().find(|seed| out.packets.prover.is_nonce(nonce, *seed, out.cx.now))
-                    };
-                    if let Some(mine) = mine {
-                        reunion.note_own_address(mine);
-                        is_me = true;
-                    }
+                    // A NAT may have sent it back from another address.
+                    let here = Some(from).filter(|from| reunion.is_seed(*from));
+                    let mut seeds = here.into_iter().chain(reunion.seeds().iter().copied());
+                    mine.extend(seeds.find(|seed| out.packets.prover.is_nonce(nonce, *seed, out.cx.now)));
                 }
                 _ => {}
             }
         }
         if let Some(joining) = &mut self.joining
-            && is_me
+            && !mine.is_empty()
         {
             joining.is_seed |= reunion.has_seeds();
         }
+        mine
     }
 
-    /// Takes the seeds' addresses, as far as they are known; `is_whole` is true if no name is being looked up any more.
-    /// The first addresses start the first try; later ones that are new are asked at once.
-    pub(crate) fn seed_addresses(
+    /// Takes the addresses of seeds that were not known before; `is_whole` is true if no name is being looked up any more.
+    /// The first addresses start the first try; later ones are asked at once.
+    pub(crate) fn seeds_found(
         &mut self,
         out: &mut Outbox<'_>,
-        reunion: &mut Reunion,
-        addresses: Vec<Vec<SocketAddr>>,
+        reunion: &Reunion,
+        new: Vec<SocketAddr>,
         is_whole: bool,
     ) {
-        let new = reunion.set_seeds(addresses);
         let (now, is_pulling) = (out.cx.now, self.is_pulling());
         let Some(joining) = &mut self.joining else { return };
         let awaited_names = std::mem::replace(&mut joining.awaits_names, !is_whole);

@@ -56,9 +56,8 @@ impl Joiner {
     }
 
     /// Takes note that an agent at an address does not open what this node sends there.
-    pub(crate) fn turned_down(&mut self, cx: &mut Context, reunion: &mut Reunion, by: SocketAddr, why: Unopened) {
+    pub(crate) fn turned_down(&mut self, cx: &mut Context, by: SocketAddr, why: Unopened) {
         let now = cx.now;
-        reunion.contacted(cx, by, || Contacted::Unopened(why));
         if let Some(joining) = &mut self.joining
             && joining.asked.is_told(by)
         {

@@ -68,18 +68,17 @@ impl Core {
                 self.on_welcome(*sender, nonce, &sponsor, answer.beside.founded.take());
             }
             Message::NotUp { nonce, record, .. } => {
-                let (from, seeking) = (sender.from, answer.beside.seeking.take());
-                let answer = NotUp { from, nonce, record, seeking };
+                if self.joiner.has_asked(nonce) {
+                    self.reunion.answered_not_up(&mut self.cx, sender.from, &record.id);
+                }
+                let answer = NotUp { nonce, record, seeking: answer.beside.seeking.take() };
                 let (may_form, is_raising) = (self.may_form(), self.me.incarnation.is_waiting());
-                let (out, reunion, joiners) = (&mut outbox!(self), &mut self.reunion, &self.sponsor.joiners);
+                let (out, reunion, joiners) = (&mut outbox!(self), &self.reunion, &self.sponsor.joiners);
                 let waiting = || joiners.all_waiting();
                 let step = self.joiner.on_not_up(out, reunion, waiting, may_form, is_raising, &answer);
                 self.take_joiner_step(step);
             }
-            Message::Refused { nonce, refusal } => {
-                let step = self.joiner.on_refused(&mut outbox!(self), &mut self.reunion, *sender, nonce, refusal);
-                self.take_joiner_step(step);
-            }
+            Message::Refused { nonce, refusal } => self.on_refused(*sender, nonce, refusal),
             Message::Behind { nonce, incarnation: held } => {
                 let is_raising = self.me.incarnation.is_waiting();
                 if self.joiner.on_behind(&mut self.cx, self.view.me(), nonce, held, is_raising) {

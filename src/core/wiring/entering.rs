@@ -16,7 +16,7 @@ use crate::member::{NodeId, Record, Run, Status};
 use crate::packet::{Introduction, News, Sender, SenderKind, Turn, Way};
 use crate::timers::Timer;
 use crate::view::{Slot, View};
-use crate::wire::{Message, Nonce, Seeking};
+use crate::wire::{Message, Nonce, Refusal, Seeking};
 
 /// This node's own way in.
 impl Core {
@@ -52,6 +52,15 @@ impl Core {
             self.on_electorate_report(sender.run, founded);
         }
         self.joiner.follow(&mut outbox!(self), sender, sponsor);
+    }
+
+    /// Takes a refusal.
+    pub(crate) fn on_refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
+        if self.joiner.has_asked(nonce) || self.packets.prover.is_nonce(nonce, sender.from, self.cx.now) {
+            self.reunion.contacted(&mut self.cx, sender.from, || Contacted::Refused(refusal.clone()));
+        }
+        let step = self.joiner.on_refused(&mut outbox!(self), &self.reunion, sender, nonce, refusal);
+        self.take_joiner_step(step);
     }
 
     /// Takes the answer that somebody reached this node: a joiner at its advertised address, its sponsor at its own, or a member

@@ -72,10 +72,12 @@ impl Core {
             }
             Input::Command(command) => self.command(command),
             Input::SeedAddresses(addresses) => {
-                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, true);
+                let new = self.reunion.set_seeds(addresses);
+                self.joiner.seeds_found(&mut outbox!(self), &self.reunion, new, true);
             }
             Input::SomeSeedAddresses(addresses) => {
-                self.joiner.seed_addresses(&mut outbox!(self), &mut self.reunion, addresses, false);
+                let new = self.reunion.set_seeds(addresses);
+                self.joiner.seeds_found(&mut outbox!(self), &self.reunion, new, false);
             }
             Input::Persisted { incarnation_bound, ballot_version } => {
                 self.persisted(incarnation_bound);

@@ -21,7 +21,7 @@ use crate::Core;
 use crate::connectivity::links::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
 use crate::context::Phase;
 use crate::counters::{Carrier, DropReason};
-use crate::io::{LinkEvent, LinkId, Output};
+use crate::io::{Contacted, LinkEvent, LinkId, Output};
 use crate::limits::{CRASH_REVIEWS, MAX_MESSAGES_IN_QUESTION};
 use crate::member::Run;
 use crate::packet::{Sender, SenderKind, Way, sender_kind};
@@ -328,7 +328,8 @@ impl Core {
             LinkEvent::Closed => _ = self.paths.bootstrap.remove(link),
             LinkEvent::Unopened(why) => {
                 self.paths.bootstrap.remove(link);
-                self.joiner.turned_down(&mut self.cx, &mut self.reunion, address, why);
+                self.reunion.contacted(&mut self.cx, address, || Contacted::Unopened(why));
+                self.joiner.turned_down(&mut self.cx, address, why);
             }
         }
     }

@@ -89,7 +89,9 @@ impl Core {
         if sender.run == self.cx.run {
             self.cx.counters.drop(DropReason::Own);
             inbox.read(&self.view, messages)?;
-            self.joiner.met_myself(&mut outbox!(self), &mut self.reunion, sender.from, inbox);
+            for address in self.joiner.met_myself(&outbox!(self), &self.reunion, sender.from, inbox) {
+                self.reunion.note_own_address(address);
+            }
             return Ok(false);
         }
         if let SenderKind::Member(slot) = sender.kind {
@@ -182,9 +184,7 @@ impl Core {
         for message in inbox.messages() {
             match message {
                 Message::Refused { nonce, refusal } => {
-                    let (out, reunion, refusal) = (&mut outbox!(self), &mut self.reunion, refusal.clone());
-                    let step = self.joiner.on_refused(out, reunion, sender, *nonce, refusal);
-                    return self.take_joiner_step(step);
+                    return self.on_refused(sender, *nonce, refusal.clone());
                 }
                 Message::Join { nonce, .. } | Message::WhoAreYou { nonce, .. } => {
                     self.cx.notice("other cluster", Notice::OtherCluster { from: sender.from });
