@@ -31,13 +31,15 @@
 
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::health::forgiving_step;
 use super::{Inquiries, LocalHealth};
-use crate::limits::{MAX_DAMPING, MIN_CRASH_PROBE_GAP, MIN_PAUSE, probe_after};
-use crate::member::{Run, Status};
+use crate::limits::{MAX_DAMPING, MIN_CRASH_PROBE_GAP, MIN_PAUSE, TOLD_INTERVAL, probe_after};
+use crate::member::{DetectionMethod, Run, Status};
 use crate::observers::Observers;
+use crate::packet::Outbox;
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::{Entry, Slot, View};
@@ -184,6 +186,34 @@ impl Detector {
         })
     }
 
+    /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
+    /// them are not observed otherwise, and would learn it from members that believe it. One that was told in vain is told
+    /// again, and one that does not refute is told by a bootstrap link as well.
+    pub(crate) fn tell_the_accused(&mut self, out: &mut Outbox<'_>) {
+        let counts = out.view.counts();
+        let is_anybody = counts[Status::Suspect.index()] + counts[Status::Down.index()] > 0;
+        if !is_anybody || !out.health.is_telling(out.cx.now, &out.cx.settings) {
+            return;
+        }
+        let accused = out.view.iter().filter(|(_, entry)| entry.status.is_accused());
+        let accused: Vec<Slot> =
+            accused.filter(|(_, entry)| entry.peer.rare().is_judged_unheard).map(|(slot, _)| slot).collect();
+        if out.cx.now.since(out.health.heard_again()) >= TOLD_INTERVAL {
+            // Those whose datagrams do not pass were told in vain. At random: the dead must not keep the others from it.
+            let addresses: Vec<_> = accused.iter().map(|slot| out.view.record(*slot).address).collect();
+            let shuffled: Vec<_> = addresses.sample(&mut self.rng, addresses.len()).copied().collect();
+            out.open_bootstraps(&shuffled);
+            // There may be more of them than bootstrap links at one time.
+            out.paths.end_bootstraps_soon(out.cx.now, |_| true);
+        }
+        for slot in accused {
+            if out.must_be_told(slot) {
+                let packet = out.packet_to(slot);
+                out.send_to(slot, packet);
+            }
+        }
+    }
+
     /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.
     pub(crate) fn end_doubt(&mut self, now: Time, run: Run, threshold: Time) -> bool {
         threshold > now && self.inquiries.end(run)
@@ -237,6 +267,13 @@ impl DetectorFacts<'_> {
     pub(crate) fn patience_with(&self, asked: impl Iterator<Item = Slot>) -> Duration {
         let rtt = asked.filter_map(|slot| self.view.entry(slot).peer.rtt()).max().unwrap_or_default();
         self.settings.probe_timeout.min(MIN_CRASH_PROBE_GAP.max(rtt * 3 / 2))
+    }
+
+    /// Returns true if this node reaches a verdict while it is deaf, or withholds the one before. A member that refused a connection
+    /// was heard.
+    pub(crate) fn is_judged_unheard(&self, slot: Slot, status: Status, method: Option<DetectionMethod>) -> bool {
+        let is_silence = status.is_accused() && method != Some(DetectionMethod::ConnectionLost);
+        is_silence && (self.health.is_deaf(self.now, self.settings) || self.is_withheld(slot))
     }
 
     /// Returns true if a verdict of this node is not to be told (yet).

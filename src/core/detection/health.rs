@@ -39,9 +39,10 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::io::{Notice, Output, SelfDoubt};
-use crate::limits::{MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
+use crate::limits::{MAX_DAMPING, MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
 use crate::settings::Settings;
 use crate::time::Time;
+use crate::view::Entry;
 
 /// The state of this node's attention: how far it can trust its own observation.
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ pub(crate) struct LocalHealth {
     /// judged meanwhile.
     heard_again: Time,
     /// The time since when nobody answered anything that was sent, if that was found out by accusing a member.
-    pub(super) unheard_since: Option<Time>,
+    unheard_since: Option<Time>,
     /// The missed deadline that was already counted as a pause.
     counted: Option<Time>,
     /// The time of the last input before the driver came late, while what waited meanwhile is handed in.
@@ -101,18 +102,8 @@ impl LocalHealth {
         self.contact_expected = self.contact_expected.min(quickest);
     }
 
-    /// Returns the shortest suspect timeout of all members that were observed since one was heard.
-    pub(super) fn contact_expected(&self) -> Duration {
-        self.contact_expected
-    }
-
-    /// Notes that a member had received something from this node by then.
-    pub(super) fn note_received(&mut self, at: Time) {
-        self.received = self.received.max(at);
-    }
-
     /// Returns true if no member is known to have received anything since then.
-    pub(super) fn is_unheard_since(&self, since: Time) -> bool {
+    fn is_unheard_since(&self, since: Time) -> bool {
         self.received.max(self.awake_since) < since
     }
 
@@ -121,13 +112,8 @@ impl LocalHealth {
         self.unheard_since.is_some_and(|since| self.is_unheard_since(since))
     }
 
-    /// Returns the time until which this node heard somebody, or could not have.
-    pub(super) fn listened_until(&self) -> Time {
-        self.last_heard.max(self.awake_since)
-    }
-
     /// Notes that a member is heard after nobody was for long, or refutes what was judged meanwhile.
-    pub(super) fn hears_again(&mut self, now: Time) {
+    fn hears_again(&mut self, now: Time) {
         self.heard_again = now;
         self.unheard_since = None;
     }
@@ -260,6 +246,101 @@ impl LocalHealth {
     /// Returns the points of evidence against this node's own observation.
     pub(crate) fn score(&self) -> u32 {
         self.score
+    }
+}
+
+/// Deafness: a node that is in contact with no member keeps its verdicts to itself.
+///
+/// A node is in contact if it hears a member that hears it (see `heartbeat`): a node that nobody hears is no better placed.
+///
+/// A node to which nothing gets through finds all members silent, one after the other, and each of its accusations
+/// would be believed by all that do not observe the accused themselves. (Rapid, ATC 2018, section 2, measures it: one
+/// such node makes a whole cluster suspect itself.) It still judges, since it must know where it stands and report a
+/// partition; but until it has heard again for a while, it neither floods nor gossips nor syncs the verdicts that it
+/// reached meanwhile. Where a record must be sent, as to a joiner, it sends the member's own last record in place of such
+/// a verdict.
+///
+/// A node whose own packets get lost is no better off, and finds it out sooner: from its first accusation on it is deaf
+/// if no member has received anything that it sent since the first probe of that inquiry, its questions to witnesses included. An
+/// echo that was held since before then shows nothing.
+///
+/// ```text
+/// last contact ──suspect_timeout / 2, or──▶ deaf: verdicts are kept ──contact──▶ inquiries begin anew, the accused
+///                probed in vain                                                  │        are told at each gossip tick
+///                                                             suspect_timeout, for the accused to refute;
+///                                                             as long again from each refutation on
+///                                                                                ▼
+///                                                                    what still stands is told
+/// ```
+///
+/// The timeout is the shortest of those of the members that it observes. A slow node that hears nobody judges the quick
+/// members, and walks past them to others, long before it would miss members as slow as itself; and as long as it hears
+/// anybody, it hears the quick ones all the time. A quick node whose neighbours are all slow hears them rarely.
+///
+/// Invariants:
+/// - The accused members are told, again and again, by bootstrap links as well (see `detector`): their refutations are what a
+///   node that hears again learns first, also where datagrams do not pass and TCP does.
+/// - A node that hears again accuses no member before three new probes stayed unanswered.
+impl LocalHealth {
+    /// Returns true if this node has been in contact with no member for so long that its report of others is worth
+    /// nothing, or has accused a member though nobody answered anything since that doubt began.
+    pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
+        let expected = self.contact_expected;
+        let patience = if expected == Duration::MAX { settings.suspect_timeout } else { expected };
+        // The time until which this node heard somebody, or could not have.
+        let listened_until = self.last_heard.max(self.awake_since);
+        self.is_unheard() || now.since(listened_until) >= patience / 2
+    }
+
+    /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
+    pub(crate) fn note_unheard(&mut self, since: Time) {
+        if self.is_unheard_since(since) && !self.is_unheard() {
+            self.unheard_since = Some(since);
+        }
+    }
+
+    /// Notes that this node is in contact with a member, which had `received` something from it by then; returns true if it
+    /// was deaf, and hears again.
+    pub(crate) fn note_contact(&mut self, now: Time, received: Time, settings: &Settings) -> bool {
+        let was_deaf = self.is_deaf(now, settings);
+        self.received = self.received.max(received);
+        let is_over = was_deaf && !self.is_unheard();
+        if is_over {
+            self.hears_again(now);
+        }
+        self.heard(now);
+        is_over
+    }
+
+    /// Returns true if the accused are told again and again, to refute what was held of them while nobody was heard.
+    pub(crate) fn is_telling(&self, now: Time, settings: &Settings) -> bool {
+        now < self.heard_again + settings.suspect_timeout && !self.is_deaf(now, settings)
+    }
+
+    /// Returns true if a verdict of this node is not to be told (yet).
+    pub(crate) fn is_withheld(&self, now: Time, entry: &Entry, settings: &Settings) -> bool {
+        let to_refute = entry.record.timing.suspect_timeout().min(settings.suspect_timeout);
+        entry.peer.rare().is_judged_unheard
+            && entry.status.is_accused()
+            && (self.is_deaf(now, settings) || now < self.heard_again + to_refute)
+    }
+
+    /// Notes that a member refutes what is held of it. If that is withheld, the others that were judged with it are most
+    /// likely as well as this one, and are merely asked later: they have as long as at first.
+    pub(crate) fn note_withheld_refutation(&mut self, now: Time, entry: &Entry, settings: &Settings) {
+        if self.is_withheld(now, entry, settings) && !self.is_deaf(now, settings) {
+            self.hears_again(now);
+        }
+    }
+
+    /// Returns the time until which a member that was accused while nobody was heard may still refute.
+    pub(super) fn may_refute_until(&self, entry: &Entry) -> Option<Time> {
+        let timing = entry.record.timing;
+        let spare = timing.down_timeout().saturating_sub(timing.suspect_timeout());
+        let until = self.heard_again + spare / (1 << MAX_DAMPING);
+        // Contact may come and go.
+        let at_last = entry.peer.rare().accused_since.map(|since| since + timing.down_timeout());
+        entry.peer.rare().is_judged_unheard.then_some(at_last.map_or(until, |at_last| until.min(at_last)))
     }
 }
 

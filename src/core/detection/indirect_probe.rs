@@ -12,7 +12,7 @@
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
 //! evidence against this node (see `health`).
 //!
-//! Answers tell what the sender heard *itself* and what counts (see `echo`), never what it was told, so that no
+//! Answers tell what the sender heard *itself* and what counts (see `heartbeat`), never what it was told, so that no
 //! evidence can go round and grow younger on its way.
 //!
 //! Invariants: at most one inquiry about each observed member; an answer moves a last sign forward only.

@@ -2,10 +2,10 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | when heartbeats are due; signs of life, and that they count only while the member hears this node | `heartbeat`; `signs`, `echo` |
+//! | when heartbeats are due; signs of life, and that they count only while the member hears this node | `heartbeat` |
 //! | **the detector**: judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
-//! | self-doubt (Lifeguard's local health); a deaf node tells nobody | `health`, `deaf` |
+//! | Lifeguard's local health; a deaf node tells nobody | `health` |
 //! | many silent at once | `partition` |
 //!
 //! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
@@ -15,14 +15,11 @@
 //! Must not know: how news spreads, or how a node joined.
 
 pub(crate) mod crash;
-mod deaf;
 mod detector;
-mod echo;
 mod health;
 mod heartbeat;
 mod indirect_probe;
 mod partition;
-mod signs;
 #[cfg(test)]
 mod tests;
 

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | the node's name, chosen by people; its run, drawn by the process | `id` |
 //! | tags: the small facts that a node tells about itself | `tags` |
-//! | the record that travels: status, incarnation, address, timing | `record` |
-//! | which of two records of one member supersedes the other | `precedence` |
+//! | the record that travels: status, incarnation, address, timing; which of two records of one member supersedes the other | `record` |
 //! | the change that a transition from one record to another is reported as | `change` |
 //!
 //! Owns: nothing; these are values. Two nodes that hold the same record hold the same bytes.
@@ -14,7 +13,6 @@
 
 mod change;
 mod id;
-mod precedence;
 mod record;
 mod tags;
 

@@ -1,12 +1,16 @@
-//! Records: the cluster's knowledge of a node. Which of two records of one node counts is `precedence`.
+//! Records: the cluster's knowledge of a node, and which of two records of one node counts.
 //!
 //! Invariants:
+//! - Merging is a maximum over `(incarnation, status, bytes)`: commutative, associative, idempotent. This makes the
+//!   order and the number of deliveries irrelevant (SWIM, DSN 2002, section 4.2, with the rank of Down raised above a
+//!   graceful departure under way).
 //! - Nothing that is local to an observer (age, method, link state) is in a record: equal records are equal bytes, and
 //!   equal sets of records are equal views.
 //! - Only its owner raises a record's incarnation.
 //!
-//! Must not know: who tells of a record, or who holds it.
+//! Must not know: who tells of a record (see `wiring::merging`), or who holds it.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
@@ -235,6 +239,21 @@ impl Record {
     /// Returns the silence after which it is suspected.
     pub const fn suspect_timeout(&self) -> Duration {
         self.timing.suspect_timeout()
+    }
+
+    /// Compares two records of one node by `(incarnation, status)`; the greater one wins. `Equal` means that only the
+    /// bytes can tell.
+    pub fn precedence(&self, other: &Record) -> Ordering {
+        self.incarnation.cmp(&other.incarnation).then(self.status.cmp(&other.status))
+    }
+
+    /// Returns true if `self` replaces `held` on merging: the maximum by precedence, ties broken by the encoded bytes.
+    pub fn supersedes(&self, held: &Record) -> bool {
+        match self.precedence(held) {
+            Ordering::Greater => true,
+            Ordering::Less => false,
+            Ordering::Equal => self != held && self.encode() > held.encode(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //!   differ for ever.
 //! - Nobody is Down for silence here that had no time to refute it.
 //!
-//! Must not know: how silence is measured, or which of two records of one name wins (see `member::precedence`).
+//! Must not know: how silence is measured, or which of two records of one name wins (see `member::record`).
 
 use crate::context::{Context, Phase};
 use crate::counters::DropReason;

@@ -1,4 +1,8 @@
-//! Confirmations: a departure or a removal is done when a few peers confirm that they hold the record.
+//! Removals by an operator, and confirmations: a departure or a removal is done when a few peers confirm that they hold the record.
+//!
+//! A Down member is removed from the listing as it is; one that may be live only by force. The record then has status Left
+//! (forced), which outranks every other status of its incarnation and obliges its owner to stop as soon as it learns of it. One
+//! that has left by itself is removed, too: it is not expected back any more.
 //!
 //! The update goes out with `Confirm{hash}`, again every [`CONFIRM_RETRY`] to peers that have not answered, until
 //! [`CONFIRMATIONS`] of them (or all there are) have, or the time is over. It always ends. Only peers that are Up
@@ -7,7 +11,7 @@
 //!
 //! Invariants: at most [`CONFIRMATIONS`] peers are waited for, and none for ever.
 //!
-//! Must not know: what the record says.
+//! Must not know: how the record spreads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +20,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::context::{Context, Phase};
-use crate::io::{CommandError, Reply, Ticket};
+use crate::io::{CommandError, Notice, Reply, Ticket};
 use crate::limits::{
     CONFIRM_RETRY, CONFIRMATIONS, FLOOD_FANOUT, MAX_PENDING_COMMANDS, MAX_REMOVALS, REMOVALS_INTERVAL,
 };
@@ -210,4 +214,23 @@ fn is_confirmed(view: &View, open: &Open, witnesses: &[Slot]) -> bool {
     let is_known_to = |slot: &&Slot| open.by.contains(&view.record(**slot).run);
     let needed = CONFIRMATIONS.min(witnesses.len());
     witnesses.iter().filter(is_known_to).take(needed).count() >= needed
+}
+
+/// Tells who removed a live member, and the member itself if it said so.
+pub(crate) fn note_removal(out: &mut Outbox<'_>, slot: Slot, was_live: bool, from: Option<Slot>) {
+    if let Some(from) = from.filter(|_| was_live) {
+        let (id, by) = (out.view.record(slot).id.clone(), out.view.record(from).id.clone());
+        out.cx.notice("member removed", Notice::MemberRemoved { id, by });
+    }
+    if from.is_none() {
+        tell_removed(out, slot);
+    }
+}
+
+/// Tells the removed member, whenever it was told last that it is suspect or gone; it is told again whenever it is heard.
+pub(crate) fn tell_removed(out: &mut Outbox<'_>, slot: Slot) {
+    out.view.peer_mut(slot).rare_mut().last_told = None;
+    let mut packet = out.packet_to(slot);
+    packet.push(&Message::Reply);
+    out.send_to(slot, packet);
 }

@@ -5,9 +5,9 @@
 //! | accusations: who knows better, what is noted of them, and the record that waits for the answer of whom it is about | `accusation` |
 //! | this node's own incarnation, its move to another address, other processes of its name | `incarnation`, `moving`, `rivals` |
 //! | when members came | `arrivals` |
-//! | removals by an operator; confirmations that peers hold a record | `removal`, `confirm` |
+//! | removals by an operator; confirmations that peers hold a record | `confirm` |
 //!
-//! The algebra itself, a maximum by `member::precedence`, is where the table is changed: see `wiring::merging`.
+//! The algebra itself, a maximum by precedence (see `member::record`), is where the table is changed: see `wiring::merging`.
 //!
 //! Must not know: how silence is measured, or the way that a packet took.
 
@@ -16,16 +16,14 @@ mod arrivals;
 mod confirm;
 mod incarnation;
 pub(crate) mod moving;
-mod removal;
 pub(crate) mod rivals;
 
 use std::net::SocketAddr;
 
 pub(crate) use arrivals::Arrivals;
-pub(crate) use confirm::{Confirmations, Purpose, may_confirm};
+pub(crate) use confirm::{Confirmations, Purpose, may_confirm, note_removal, tell_removed};
 pub(crate) use incarnation::Incarnation;
 pub(crate) use moving::Moving;
-pub(crate) use removal::{note_removal, tell_removed};
 pub(crate) use rivals::Rivals;
 
 /// What this node knows of itself beside its record.

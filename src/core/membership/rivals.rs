@@ -1,5 +1,5 @@
 //! Two live processes of one name: the one whose record supersedes the other's stays, which is the one that began later.
-//! That is what all others hold by then (see `member::precedence`), so that nobody has to be asked.
+//! That is what all others hold by then (see `member::record`), so that nobody has to be asked.
 //!
 //! ```text
 //! others report another run with our name, at another address, by a record that supersedes ours

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | the table of members | `members` |
 //! | the fingerprint, the digest for comparing views, members by status | `tally` |
-//! | one observer's state of one member beside its record: last sign, round trip, numbers of its packets | `peer` |
-//! | … whether that member hears this node; how often it refuted lately | `echo_state`, `refutations` |
+//! | one observer's state of one member beside its record: last sign, round trip, numbers of its packets, whether it hears this node | `peer` |
+//! | … how often it refuted lately | `refutations` |
 //! | reaped names, so that a late update does not raise the dead | `tombstones` |
 //! | what many records, or many cores in one process, have in common | `pool` |
 //!
@@ -13,7 +13,6 @@
 //!
 //! Must not know: the origin of a record, the observers of a member, or the meaning of a silence.
 
-mod echo_state;
 mod members;
 mod peer;
 mod pool;
@@ -21,7 +20,6 @@ mod refutations;
 mod tally;
 mod tombstones;
 
-pub(crate) use echo_state::EchoState;
 pub(crate) use members::{Entry, View};
 pub(crate) use peer::{Peer, is_due};
 pub use pool::RecordPool;

@@ -9,7 +9,6 @@
 #[cfg(test)]
 mod tests;
 
-use super::EchoState;
 use super::refutations::Refutations;
 use std::time::Duration;
 
@@ -41,10 +40,12 @@ pub(crate) struct Peer {
 pub(crate) struct Session {
     /// Time of the last packet.
     pub(crate) heard: Time,
-    /// Time of the last packet that counts as a sign of life (see `detection::echo`).
+    /// Time of the last packet that counts as a sign of life (see `detection::heartbeat`).
     pub(crate) sign: Time,
-    /// Evidence that it hears this node.
-    pub(crate) echo_state: EchoState,
+    /// The stamp of this node's that it echoed last.
+    echo: Option<u16>,
+    /// Time of the first packet to it since it last showed that it received one.
+    unanswered_since: Option<Time>,
     /// Time of the last packet that came as a datagram.
     pub(crate) datagram: Option<Time>,
     /// The view's fingerprint in its last packet.
@@ -58,6 +59,18 @@ pub(crate) struct Session {
     rtt: Rtt,
     /// The sequence numbers of its packets: a packet comes twice by the network, or by a datagram and a link, and late.
     numbers: Window<{ (DUPLICATE_WINDOW / 64) as usize }>,
+}
+
+impl Session {
+    /// Notes that it has received a packet of ours.
+    pub(crate) fn answered(&mut self) {
+        self.unanswered_since = None;
+    }
+
+    /// Returns true if for so long it has not shown that it received a packet.
+    pub(crate) fn is_answer_missing(&self, now: Time, patience: Duration) -> bool {
+        self.unanswered_since.is_some_and(|since| now.since(since) >= patience)
+    }
 }
 
 /// Rarely needed state; mostly the last time of rate-limited actions.
@@ -92,7 +105,7 @@ pub(crate) struct RareState {
     pub(crate) refutations: Refutations,
     /// The reports of the end of its process that it refuted, as far as they are still remembered.
     pub(crate) false_death_reports: Refutations,
-    /// True if its accusation is this node's own, made while this node heard nobody (see `detection::deaf`).
+    /// True if its accusation is this node's own, made while this node heard nobody (see `detection::health`).
     pub(crate) is_judged_unheard: bool,
 }
 
@@ -174,8 +187,10 @@ impl Peer {
     /// Notes that a packet is sent to it; a gap of `pause` since the last one counts as a pause.
     pub(crate) fn sent(&mut self, now: Time, pause: Duration) {
         let before = self.rare_mut().last_sent.replace(now);
-        if let Some(session) = &mut self.session {
-            session.echo_state.sent(now, is_due(now, before, pause));
+        if let Some(session) = &mut self.session
+            && (session.unanswered_since.is_none() || is_due(now, before, pause))
+        {
+            session.unanswered_since = Some(now);
         }
     }
 
@@ -214,7 +229,8 @@ impl Peer {
             Box::new(Session {
                 heard: now,
                 sign: now,
-                echo_state: EchoState::default(),
+                echo: None,
+                unanswered_since: None,
                 datagram: None,
                 fingerprint,
                 is_in_order: true,
@@ -253,7 +269,11 @@ impl Peer {
             session.rtt.learn(tenths);
             round_trip = Some(Duration::from_nanos(u64::from(tenths) * NANOS_PER_TICK));
         }
-        Echoed { is_new: session.echo_state.echoed(stamp), before, round_trip }
+        let is_new = session.echo.replace(stamp) != Some(stamp);
+        if is_new {
+            session.answered();
+        }
+        Echoed { is_new, before, round_trip }
     }
 
     /// Returns the heartbeat to put into a packet to this member.

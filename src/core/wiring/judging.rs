@@ -149,7 +149,7 @@ impl Core {
     /// ones before.
     pub(crate) fn note_contact(&mut self, slot: Slot, received: Time) {
         let Some(session) = &mut self.view.peer_mut(slot).session else { return };
-        session.echo_state.answered();
+        session.answered();
         let (heard, sign) = (session.heard, session.sign);
         if self.health.note_contact(self.cx.now, received, &self.cx.settings) {
             self.detector.inquiries.begin_anew();

@@ -304,7 +304,7 @@ impl Core {
     }
 }
 
-/// Removing others (see `membership::removal`).
+/// Removing others (see `membership::confirm`).
 impl Core {
     /// Carries out the command to remove a member.
     pub(crate) fn remove(&mut self, ticket: Ticket, id: &NodeId, force: bool) {
