@@ -98,9 +98,9 @@ use std::sync::Arc;
 pub use counters::{Carrier, Counters, DropReason, Histogram, MessageCounters};
 pub use envelope::{InvalidMessageId, InvalidTopic, MessageId, Payload, TooLarge, Topic};
 pub use io::{
-    Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Durable, Input, Leadership, LeadershipState,
-    LinkEvent, LinkId, Notice, OutOfBandBroadcast, Output, QuorumInit, Receiver, Reply, SelfDoubt, StopReason, Ticket,
-    Unopened,
+    Command, CommandError, Contacted, CoreInit, Delivery, DeliveryKind, Durable, HealthEvidence, Input, Leadership,
+    LeadershipState, LinkEvent, LinkId, Notice, OutOfBandBroadcast, Output, QuorumInit, Receiver, Reply, StopReason,
+    Ticket, Unopened,
 };
 pub use joining::JoinReport;
 pub use leadership::OtherElectorate;

@@ -63,7 +63,7 @@ pub(crate) enum Timer {
     Move,
     /// An election goes on, news of the leader is old, or contents of a view are missing.
     Leadership,
-    /// Members behind doubted neighbours are looked at.
+    /// Members behind unresponsive neighbours are looked at.
     Walk,
     /// Send new broadcasts on.
     Spread,

@@ -1,16 +1,16 @@
 //! TCP fallbacks: a member whose datagrams do not pass, and whose link does, gets everything by the link, too.
 //!
 //! ```text
-//! no datagram of a linked member for 3/4 of its suspect timeout ─▶ in doubt: all goes both ways, and says "unheard"
+//! no datagram of a linked member for 3/4 of its suspect timeout ─▶ unheard: all goes both ways, and says so
 //!        a frame answers, and no datagram ─▶ degraded: the operator is told          a datagram comes ─▶ over
 //! ```
 //!
 //! A process that stands still for a moment, or gets no processor, sends neither datagrams nor frames: silence alone
-//! does not mean that datagrams are blocked. So only frames count that come after the doubt began, when everything goes
+//! does not mean that datagrams are blocked. So only frames count that come after it was unheard, when everything goes
 //! both ways.
 //!
 //! A firewall may drop the datagrams of one direction alone, so that a node that is not heard does not know it: each
-//! packet to a member in doubt carries [`Message::Unheard`], and a member that gets that sends everything both ways,
+//! packet to an unheard member carries [`Message::Unheard`], and a member that gets that sends everything both ways,
 //! too. The member may have been silent itself: it sends something at once, and is sure only if it is still told so
 //! after that.
 //!
@@ -34,7 +34,7 @@ use crate::view::{Slot, View};
 #[cfg(doc)]
 use crate::wire::Message;
 
-/// Linked members whose datagrams are in doubt, and members that are no neighbours and must be talked to.
+/// Linked members whose datagrams are unheard, and members that are no neighbours and must be talked to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fallbacks {
     /// Fallbacks, by the member's run; at most one per link.
@@ -78,7 +78,7 @@ struct Partner {
 }
 
 impl Fallbacks {
-    /// Returns true if the datagrams of any member are in doubt.
+    /// Returns true if the datagrams of any member are unheard.
     pub(crate) fn is_any(&self) -> bool {
         !self.of.is_empty()
     }
@@ -149,8 +149,8 @@ impl Paths {
         if cx.now.since(since) >= patience {
             // The datagram that goes with the frame may still be on its way.
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
-            let doubted = self.fallbacks.unheard_since(run).filter(|doubted| now.since(*doubted) >= patience);
-            let is_answer = |heard: &Time| doubted.is_some_and(|doubted| *heard > doubted.max(since));
+            let unheard = self.fallbacks.unheard_since(run).filter(|unheard| now.since(*unheard) >= patience);
+            let is_answer = |heard: &Time| unheard.is_some_and(|unheard| *heard > unheard.max(since));
             let is_alive = heard.filter(is_answer).is_some_and(|heard| cx.now.since(heard) < timing.suspect_timeout());
             self.open_fallback(cx, view, slot, is_alive).unheard_since.get_or_insert(now);
             self.tell_of_fallback(cx, view, slot);
@@ -159,11 +159,11 @@ impl Paths {
         }
     }
 
-    /// Doubts a newly linked member's datagrams at once if none ever came, and datagrams are in doubt elsewhere as
+    /// Opens a fallback to a newly linked member at once if no datagram of it ever came, and datagrams fail elsewhere as
     /// well: the first news between the two does not wait for missing heartbeats.
-    pub(crate) fn doubt_datagrams_at_once(&mut self, cx: &Context, view: &View, slot: Slot) {
+    pub(crate) fn open_fallback_at_once(&mut self, cx: &Context, view: &View, slot: Slot) {
         let session = view.entry(slot).peer.session.as_ref();
-        if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_in_doubt() {
+        if session.is_none_or(|session| session.datagram.is_none()) && self.are_datagrams_failing() {
             self.open_fallback(cx, view, slot, false).unheard_since.get_or_insert(cx.now);
         }
     }
@@ -171,7 +171,7 @@ impl Paths {
     /// Takes a linked member's report that this node's datagrams do not come; returns true if it is to be sent something at
     /// once: if this node was merely silent, the member hears that, and says so no more.
     pub(crate) fn take_unheard(&mut self, cx: &Context, view: &View, slot: Slot) -> bool {
-        // A member says so with each of its heartbeats at least; one that begins to doubt anew does not do so that
+        // A member says so with each of its heartbeats at least; one that begins to miss them anew does not do so that
         // soon.
         let (now, pause) = (cx.now, slower_heartbeat(cx, view, slot) * 5 / 4);
         let patience = cx.settings.suspect_timeout / 4;

@@ -124,7 +124,7 @@ impl Paths {
 
     /// Returns true if datagrams are known not to pass everywhere: a neighbour's do not, or a bootstrap link is
     /// connected.
-    pub(crate) fn are_datagrams_in_doubt(&self) -> bool {
+    pub(crate) fn are_datagrams_failing(&self) -> bool {
         self.bootstrap.is_any_connected() || self.fallbacks.certain().next().is_some()
     }
 

@@ -12,7 +12,7 @@
 //! cannot teach them another one.
 //!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `view::refutations`).
-//! A node that doubts itself multiplies both of the timeouts by which it accuses, and does not count silence that it
+//! A node in poor health multiplies both of the timeouts by which it accuses, and does not count silence that it
 //! slept through (see `health`).
 //!
 //! Invariants:
@@ -54,7 +54,7 @@ const LAST_QUESTIONS: u32 = 25;
 #[derive(Debug, Clone)]
 pub(crate) struct Detector {
     pub(super) rng: ChaCha8Rng,
-    /// The doubts under way, and bad links.
+    /// The inquiries under way, and bad links.
     pub(crate) inquiries: Inquiries,
 }
 
@@ -77,8 +77,8 @@ pub(crate) enum DetectorStep {
     Watch,
     /// It is probed, the `nth` time from 0, and from the second time on others are asked about it.
     Probe { nth: u32, next: Time },
-    /// It is suspected by this node, which doubted it since then, for silence since `claimed`.
-    Suspect { doubted: Option<Time>, claimed: Time },
+    /// It is suspected by this node, which has probed it since then, for silence since `claimed`.
+    Suspect { probed_since: Option<Time>, claimed: Time },
     /// It had the time to refute, and did not.
     Confirm,
     /// It said that it leaves, and is silent.
@@ -111,7 +111,7 @@ impl Detector {
             return Some(DetectorStep::Watch);
         }
         match facts.view.record(slot).status {
-            Status::Up => Some(self.doubt(facts, slot, are_rivals_met)),
+            Status::Up => Some(self.probe_or_suspect(facts, slot, are_rivals_met)),
             Status::Suspect => Some(DetectorStep::Confirm),
             Status::Leaving => Some(DetectorStep::Depart),
             Status::Down | Status::Left(_) => Some(DetectorStep::Reap),
@@ -120,7 +120,7 @@ impl Detector {
     }
 
     /// Has a silent member probed, and suspects it at the end of its timeout.
-    fn doubt(
+    fn probe_or_suspect(
         &mut self,
         facts: DetectorFacts<'_>,
         slot: Slot,
@@ -154,11 +154,11 @@ impl Detector {
                 self.inquiries.probe_sent(run, now);
                 return DetectorStep::Probe { nth: probed, next: (now + last / 8).min(asked_until) };
             }
-            let doubted = self.inquiries.began(run);
+            let probed_since = self.inquiries.began(run);
             self.inquiries.close(run);
             // The last questions delay Suspect, not Down; what this node was late itself is the accused's time to refute.
             let claimed = due - demanded;
-            return DetectorStep::Suspect { doubted, claimed };
+            return DetectorStep::Suspect { probed_since, claimed };
         }
         // At least three times, and on for as long as there is time: where packets are lost, each probe is another
         // chance.
@@ -176,13 +176,13 @@ impl Detector {
         DetectorStep::Probe { nth: probed, next }
     }
 
-    /// Returns true if all other observers of a member have answered, or are in doubt themselves: one of them may hold the
+    /// Returns true if all other observers of a member have answered, or were probed in vain themselves: one of them may hold the
     /// freshest sign.
     fn is_everybody_heard(&self, facts: DetectorFacts<'_>, subject: Slot) -> bool {
         let run = facts.view.record(subject).run;
         facts.observers.observers_of(facts.view, subject).into_iter().all(|witness| {
             let entry = facts.view.entry(witness);
-            entry.status != Status::Up || self.inquiries.is_heard_or_doubted(run, entry.record.run)
+            entry.status != Status::Up || self.inquiries.need_not_be_asked(run, entry.record.run)
         })
     }
 
@@ -214,8 +214,8 @@ impl Detector {
         }
     }
 
-    /// Notes a sign of life of a member that is judged at a later time; returns true if that ends a doubt.
-    pub(crate) fn end_doubt(&mut self, now: Time, run: Run, threshold: Time) -> bool {
+    /// Notes a sign of life of a member that is judged at a later time; returns true if that ends an inquiry.
+    pub(crate) fn end_inquiry(&mut self, now: Time, run: Run, threshold: Time) -> bool {
         threshold > now && self.inquiries.end(run)
     }
 }
@@ -257,7 +257,7 @@ impl DetectorFacts<'_> {
     pub(crate) fn look_at(&self, threshold: Time) -> Time {
         // A note may be older than its deadline: the deadline is due now, which is no pause of this node.
         let at = threshold.max(self.now);
-        // A node that doubts itself looks again when it may doubt less.
+        // A node in poor health looks again when it may be in better health.
         let is_stretched = self.health.stretch() > 1;
         if is_stretched { at.min(self.now + forgiving_step(self.settings)) } else { at }
     }

@@ -1,4 +1,4 @@
-//! Self-doubt: how far this node can trust its own observation, and the consequences.
+//! Local health: how far this node can trust its own observation, and the consequences.
 //!
 //! A failure detector that is itself starved, or whose own links are bad, accuses the healthy (Lifeguard, DSN 2018,
 //! section 3: nearly all false accusations come from few ill members). So a node gathers evidence against itself:
@@ -29,17 +29,17 @@
 //! before which no silence counts.
 //!
 //! Invariants:
-//! - Doubt is this node's own business: it is never told to others, and its records and notes look like those of any
-//!   node. Healthy nodes reach Down at the same moment whatever the doubtful ones do (which then learn it from them).
-//! - The score is an integer between 0 and [`MAX_SELF_DOUBT`], a function of inputs alone.
+//! - Its health is this node's own business: it is never told to others, and its records and notes look like those of any
+//!   node. Healthy nodes reach Down at the same moment whatever those in poor health do (which then learn it from them).
+//! - The score is an integer between 0 and [`MAX_HEALTH_SCORE`], a function of inputs alone.
 //!
 //! Must not know: which members it would accuse.
 
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::io::{Notice, Output, SelfDoubt};
-use crate::limits::{MAX_DAMPING, MAX_LINK_DOUBT, MAX_SELF_DOUBT, MIN_PAUSE, STALL, UNHEALTHY_FROM};
+use crate::io::{HealthEvidence, Notice, Output};
+use crate::limits::{MAX_DAMPING, MAX_HEALTH_SCORE, MAX_LINK_SCORE, MIN_PAUSE, STALL, UNHEALTHY_FROM};
 use crate::settings::Settings;
 use crate::time::Time;
 use crate::view::Entry;
@@ -160,7 +160,7 @@ fn pause_from(settings: &Settings) -> Duration {
     MIN_PAUSE.max(settings.heartbeat_interval / 4)
 }
 
-/// Returns the time for which ticks must be in time to take a point of doubt away.
+/// Returns the time for which ticks must be in time to take a point away.
 pub(super) fn forgiving_step(settings: &Settings) -> Duration {
     settings.suspect_timeout / 2
 }
@@ -218,7 +218,7 @@ impl LocalHealth {
     pub(crate) fn tick(&mut self, cx: &mut Context, Lateness { deadline, idle }: Lateness) {
         cx.counters.tick_lateness.observe(cx.now.since(deadline));
         if idle >= pause_from(&cx.settings) / 4 {
-            return self.doubt(cx, SelfDoubt::LateTicks { late_ms: idle.as_millis() as u64 });
+            return self.add_evidence(cx, HealthEvidence::LateTicks { late_ms: idle.as_millis() as u64 });
         }
         if self.score > 0 {
             self.forgive(cx.now, forgiving_step(&cx.settings));
@@ -229,13 +229,13 @@ impl LocalHealth {
     }
 
     /// Adds evidence against this node's own observation, and tells the operator, once, that it is unhealthy.
-    pub(crate) fn doubt(&mut self, cx: &mut Context, why: SelfDoubt) {
+    pub(crate) fn add_evidence(&mut self, cx: &mut Context, why: HealthEvidence) {
         let (points, most) = match why {
-            SelfDoubt::LateTicks { late_ms } if u128::from(late_ms) > pause_from(&cx.settings).as_millis() => {
-                (2, MAX_SELF_DOUBT)
+            HealthEvidence::LateTicks { late_ms } if u128::from(late_ms) > pause_from(&cx.settings).as_millis() => {
+                (2, MAX_HEALTH_SCORE)
             }
-            SelfDoubt::LateTicks { .. } | SelfDoubt::Refuted => (1, MAX_SELF_DOUBT),
-            SelfDoubt::DegradedLinks { .. } => (1, MAX_LINK_DOUBT),
+            HealthEvidence::LateTicks { .. } | HealthEvidence::Refuted => (1, MAX_HEALTH_SCORE),
+            HealthEvidence::DegradedLinks { .. } => (1, MAX_LINK_SCORE),
         };
         self.add(cx.now, points, most);
         if self.score >= UNHEALTHY_FROM && !self.is_told {
@@ -283,7 +283,7 @@ impl LocalHealth {
 /// - A node that hears again accuses no member before three new probes stayed unanswered.
 impl LocalHealth {
     /// Returns true if this node has been in contact with no member for so long that its report of others is worth
-    /// nothing, or has accused a member though nobody answered anything since that doubt began.
+    /// nothing, or has accused a member though nobody answered anything since the first probe of that inquiry.
     pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
         let expected = self.contact_expected;
         let patience = if expected == Duration::MAX { settings.suspect_timeout } else { expected };
@@ -292,7 +292,7 @@ impl LocalHealth {
         self.is_unheard() || now.since(listened_until) >= patience / 2
     }
 
-    /// Notes, before a member is accused that was doubted `since` then, if nobody has answered anything meanwhile.
+    /// Notes, before a member is accused that was probed `since` then, if nobody has answered anything meanwhile.
     pub(crate) fn note_unheard(&mut self, since: Time) {
         if self.is_unheard_since(since) && !self.is_unheard() {
             self.unheard_since = Some(since);
@@ -357,24 +357,24 @@ mod tests {
         let step = Duration::from_millis(500);
         let mut local_health = LocalHealth::new(at(0));
         for _ in 0..100 {
-            local_health.add(at(1_000), 2, MAX_SELF_DOUBT);
+            local_health.add(at(1_000), 2, MAX_HEALTH_SCORE);
         }
-        assert_eq!((local_health.score, local_health.stretch()), (MAX_SELF_DOUBT, 8));
-        local_health.add(at(1_000), 1, MAX_LINK_DOUBT);
-        assert_eq!(local_health.score, MAX_SELF_DOUBT, "lesser evidence takes nothing away");
+        assert_eq!((local_health.score, local_health.stretch()), (MAX_HEALTH_SCORE, 8));
+        local_health.add(at(1_000), 1, MAX_LINK_SCORE);
+        assert_eq!(local_health.score, MAX_HEALTH_SCORE, "lesser evidence takes nothing away");
         local_health.forgive(at(1_499), step);
-        assert_eq!(local_health.score, MAX_SELF_DOUBT);
+        assert_eq!(local_health.score, MAX_HEALTH_SCORE);
         local_health.forgive(at(2_600), step);
-        assert_eq!(local_health.score, MAX_SELF_DOUBT - 3);
+        assert_eq!(local_health.score, MAX_HEALTH_SCORE - 3);
         // Lesser evidence, again and again, adds nothing, and holds up no more than what it may add.
         for tenth in 27..100 {
-            local_health.add(at(tenth * 100), 1, MAX_LINK_DOUBT);
+            local_health.add(at(tenth * 100), 1, MAX_LINK_SCORE);
             local_health.forgive(at(tenth * 100), step);
         }
-        assert_eq!(local_health.score, MAX_LINK_DOUBT);
+        assert_eq!(local_health.score, MAX_LINK_SCORE);
         local_health.forgive(at(60_000), step);
         assert_eq!(local_health.score, 0);
-        local_health.add(at(60_000), 9, MAX_LINK_DOUBT);
-        assert_eq!(local_health.score, MAX_LINK_DOUBT);
+        local_health.add(at(60_000), 9, MAX_LINK_SCORE);
+        assert_eq!(local_health.score, MAX_LINK_SCORE);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
 //! that hears the subject anyway can answer at once). Three of its other observers are asked; if that does not end the
-//! doubt, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
+//! inquiry, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
 //! stop asking: where links are cut, three witnesses may have lost the subject at the same moment, and the next one hears it.
 //! The answer "at age a" moves the asker's own clock to a before the answer came: silence counts from the freshest sign that
 //! anybody received. An answer may have waited anywhere, and so counts from soon after the last question that its member was
@@ -38,7 +38,7 @@ use crate::wire::Message;
 /// The number of peers asked first, and of answers that are enough to judge by.
 const WITNESSES: usize = 3;
 
-/// The doubts under way, by the run that is doubted: at most one per observed member.
+/// The inquiries under way, by the run that is asked about: at most one per observed member.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inquiries {
     open: BTreeMap<Run, Inquiry>,
@@ -64,7 +64,7 @@ const RECOVERED_AFTER: u32 = 2;
 
 #[derive(Debug, Clone, Default)]
 struct Inquiry {
-    /// True if a sign of life has ended this doubt: what is known from it says nothing about the next.
+    /// True if a sign of life has ended this inquiry: what is known from it says nothing about the next.
     is_over: bool,
     /// The time at which the first probe was sent.
     began: Option<Time>,
@@ -86,12 +86,12 @@ impl Inquiry {
 }
 
 impl Inquiries {
-    /// Returns the number of doubts and bad links that are kept.
+    /// Returns the number of inquiries and bad links that are kept.
     pub(crate) fn size(&self) -> usize {
         self.open.len() + self.degraded.len()
     }
 
-    /// Ends a doubt: the subject was accused, or is gone.
+    /// Ends an inquiry: the subject was accused, or is gone.
     pub(super) fn close(&mut self, subject: Run) {
         self.open.remove(&subject);
     }
@@ -102,7 +102,7 @@ impl Inquiries {
         self.degraded.remove(&subject);
     }
 
-    /// Notes a sign of life; returns true if that ends a doubt. Answers that are still under way are welcome.
+    /// Notes a sign of life; returns true if that ends an inquiry. Answers that are still under way are welcome.
     pub(super) fn end(&mut self, subject: Run) -> bool {
         let inquiry = self.open.get_mut(&subject).filter(|inquiry| !inquiry.is_over);
         inquiry.is_some_and(|inquiry| {
@@ -111,7 +111,7 @@ impl Inquiries {
         })
     }
 
-    /// Begins all doubts from the beginning, since nothing could be heard for a while: members are probed and asked
+    /// Begins all inquiries from the beginning, since nothing could be heard for a while: members are probed and asked
     /// about anew.
     pub(crate) fn begin_anew(&mut self) {
         self.open.clear();
@@ -123,8 +123,8 @@ impl Inquiries {
         answered >= WITNESSES.min(observers)
     }
 
-    /// Returns true if a member need not be asked again, or is itself in doubt.
-    pub(super) fn is_heard_or_doubted(&self, subject: Run, witness: Run) -> bool {
+    /// Returns true if a member need not be asked again, or was probed in vain itself.
+    pub(super) fn need_not_be_asked(&self, subject: Run, witness: Run) -> bool {
         self.open.get(&subject).is_some_and(|inquiry| inquiry.has_answered(witness)) || self.probed(witness) > 1
     }
 
@@ -143,7 +143,7 @@ impl Inquiries {
         due
     }
 
-    /// Returns the number of probes that were sent in this doubt.
+    /// Returns the number of probes that were sent in this inquiry.
     pub(crate) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
     }
@@ -153,7 +153,7 @@ impl Inquiries {
         self.open.get(&subject)?.began
     }
 
-    /// Returns the members whose first probe of a doubt was not answered.
+    /// Returns the members whose first probe of an inquiry was not answered.
     pub(crate) fn in_vain(&self) -> impl Iterator<Item = Run> {
         self.open.iter().filter(|(_, inquiry)| !inquiry.is_over && inquiry.probes > 1).map(|(run, _)| *run)
     }
@@ -180,7 +180,7 @@ impl Detector {
         }
     }
 
-    /// Returns the witnesses that are asked about a silent member now; later, since the doubt has not ended, the other
+    /// Returns the witnesses that are asked about a silent member now; later, since the inquiry has not ended, the other
     /// observers, and again the silent ones.
     pub(crate) fn witnesses(&mut self, now: Time, view: &View, observers: &Observers, subject: Slot) -> Vec<Slot> {
         let run = view.record(subject).run;
@@ -219,7 +219,7 @@ impl Detector {
         let tolerance = out.cx.settings.probe_timeout;
         let heard = out.cx.arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);
         let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
-        // This node could not have heard a member before it took it over, because of doubts about others.
+        // This node could not have heard a member before it took it over, because others were unresponsive.
         let taken_over = out.observers.walk.taken_over_since(slot);
         let peer = out.view.peer_mut(slot);
         if heard <= peer.last_sign() {

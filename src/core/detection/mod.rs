@@ -8,7 +8,7 @@
 //! | Lifeguard's local health; a deaf node tells nobody | `health` |
 //! | many silent at once | `partition` |
 //!
-//! Owns: doubts under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
+//! Owns: inquiries under way, local health, open cases. Timers are set, and probes sent, in `wiring::judging`. A verdict is a record
 //! like any other (see `wiring::merging`). Who observes whom is decided in
 //! `observers`.
 //!

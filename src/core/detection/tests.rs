@@ -182,9 +182,9 @@ fn three_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
         assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next: Time::ORIGIN + next }), "{nth}");
     }
     world.at(suspect);
-    let doubted = Some(Time::ORIGIN + first);
-    assert_eq!(world.judge(), Some(DetectorStep::Suspect { doubted, claimed: Time::ORIGIN }));
-    assert_eq!(world.detector.inquiries.size(), 0, "the doubt is over");
+    let probed_since = Some(Time::ORIGIN + first);
+    assert_eq!(world.judge(), Some(DetectorStep::Suspect { probed_since, claimed: Time::ORIGIN }));
+    assert_eq!(world.detector.inquiries.size(), 0, "the inquiry is over");
     assert_eq!(world.judge(), Some(DetectorStep::Probe { nth: 0, next: world.now + pace }));
 }
 
@@ -302,13 +302,13 @@ fn nobody_is_suspected_while_two_processes_of_ones_own_name_have_met() {
 }
 
 #[test]
-fn a_sign_of_life_ends_a_doubt_once() {
+fn a_sign_of_life_ends_an_inquiry_once() {
     let mut world = World::new();
     world.at(world.settings.suspect_timeout);
     _ = world.judge();
     let (now, run, later) = (world.now, Run(2), world.now + world.settings.suspect_timeout);
-    assert!(!world.detector.end_doubt(now, run, now), "it is still silent");
-    assert!(world.detector.end_doubt(now, run, later) && !world.detector.end_doubt(now, run, later));
+    assert!(!world.detector.end_inquiry(now, run, now), "it is still silent");
+    assert!(world.detector.end_inquiry(now, run, later) && !world.detector.end_inquiry(now, run, later));
     assert!(matches!(world.judge(), Some(DetectorStep::Probe { nth: 0, .. })), "the next one begins anew");
 }
 
@@ -340,19 +340,19 @@ fn a_member_that_is_accused_late_has_its_time_to_refute() {
 }
 
 #[test]
-fn a_node_that_doubts_itself_waits_longer_and_looks_again_sooner() {
+fn a_node_in_poor_health_waits_longer_and_looks_again_sooner() {
     let mut world = World::new();
     let Settings { suspect_timeout: suspect, down_timeout: down, .. } = world.settings;
     let calm = world.detector_facts().threshold(IT).expect("it is observed");
     assert_eq!(world.detector_facts().look_at(calm), calm, "a calm node need not look before");
     for _ in 0..2 {
-        world.health.doubt(&mut world.cx, crate::io::SelfDoubt::Refuted);
+        world.health.add_evidence(&mut world.cx, crate::io::HealthEvidence::Refuted);
     }
-    let doubtful = world.detector_facts().threshold(IT).expect("it is observed");
-    assert_eq!(doubtful.since(Time::ORIGIN), calm.since(Time::ORIGIN) * 3);
-    assert_eq!(world.detector_facts().look_at(doubtful), world.now + suspect / 2);
+    let stretched = world.detector_facts().threshold(IT).expect("it is observed");
+    assert_eq!(stretched.since(Time::ORIGIN), calm.since(Time::ORIGIN) * 3);
+    assert_eq!(world.detector_facts().look_at(stretched), world.now + suspect / 2);
     world.at(suspect * 29 / 10).judge_times(4);
-    assert_ne!(world.detector.inquiries.size(), 0, "it is doubted, and no more");
+    assert_ne!(world.detector.inquiries.size(), 0, "it is probed, and no more");
     assert!(matches!(world.at(suspect * 3).judge(), Some(DetectorStep::Suspect { .. })));
     world.becomes(Status::Suspect);
     assert_eq!(world.detector_facts().threshold(IT), Some(Time::ORIGIN + down * 3));

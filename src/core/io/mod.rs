@@ -25,6 +25,6 @@ pub use init::{CoreInit, QuorumInit};
 pub use input::{Input, LinkEvent, LinkId};
 pub use leadership::{Leadership, LeadershipState};
 pub use message::{Delivery, DeliveryKind, OutOfBandBroadcast};
-pub use notice::{Notice, SelfDoubt};
+pub use notice::{HealthEvidence, Notice};
 pub use output::{Durable, Output, Receiver, StopReason};
 pub use unopened::Unopened;

@@ -72,7 +72,7 @@ pub enum Notice {
     /// This node's own observation is not reliable for now, so it accuses others later.
     Unhealthy {
         /// The latest piece of evidence.
-        why: SelfDoubt,
+        why: HealthEvidence,
         /// The factor by which its timeouts are stretched.
         stretch: u32,
     },
@@ -332,9 +332,9 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The reason for this node to doubt its own observation.
+/// A reason not to trust this node's own observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelfDoubt {
+pub enum HealthEvidence {
     /// This node's own timers fire late.
     LateTicks {
         /// The lateness of the last timer, in milliseconds.
@@ -349,16 +349,16 @@ pub enum SelfDoubt {
     },
 }
 
-impl fmt::Display for SelfDoubt {
+impl fmt::Display for HealthEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SelfDoubt::LateTicks { late_ms } => {
+            HealthEvidence::LateTicks { late_ms } => {
                 write!(f, "its timers fire late, lately by {late_ms} ms: too little processor time, or it stood still")
             }
-            SelfDoubt::Refuted => {
+            HealthEvidence::Refuted => {
                 f.write_str("others keep taking it for gone: its network or its processor is overloaded")
             }
-            SelfDoubt::DegradedLinks { links } => {
+            HealthEvidence::DegradedLinks { links } => {
                 write!(f, "others hear members that it does not hear ({links}): its network is bad")
             }
         }

@@ -33,7 +33,7 @@ pub const LINK_LINGER: Duration = Duration::from_secs(10);
 pub const LINK_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause after a link that failed.
 pub const MAX_LINK_BACKOFF: Duration = Duration::from_secs(60);
-/// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is in doubt; a fallback
+/// The number of its heartbeat intervals after which a neighbour that was never heard by datagram is unheard; a fallback
 /// that is not renewed lasts for one more.
 pub const FALLBACK_HEARTBEATS: u32 = 2;
 /// The greatest number of members that are not neighbours, are spoken to as voters, and are watched for answers.

@@ -1,4 +1,4 @@
-//! Named bounds of detection: silence, crashes, newcomers, doubt.
+//! Named bounds of detection: silence, crashes, newcomers, local health.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ pub const MAX_CRASH_WITNESSES: usize = 128;
 /// The number of pauses between probes for which a second observer is awaited while other members are missing, too,
 /// which may be those observers.
 pub const MANY_CRASHES_PATIENCE: u32 = 16;
-/// The number of members in an unknown state that are asked first behind a doubted neighbour.
+/// The number of members in an unknown state that are asked first behind an unresponsive neighbour.
 pub const FIRST_REACH: usize = 1;
 /// The factor by which that number grows after each pause in which they did not answer: five pauses cross a run of a
 /// thousand.
 pub const REACH_GROWTH: usize = 4;
-/// The share of the neighbours, as a fraction, that must be doubted for all other members to be asked at once.
-pub const WIDE_DOUBT: (usize, usize) = (3, 4);
+/// The share of the neighbours, as a fraction, that must be unresponsive for all other members to be asked at once.
+pub const WIDE_OUTAGE: (usize, usize) = (3, 4);
 /// The time after which a member is no newcomer any more.
 pub const SETTLE: Duration = Duration::from_secs(60);
 /// The least time as a neighbour after which a member that others displaced on the rings is kept (see [`KEEP_FOR`]).
@@ -51,9 +51,9 @@ pub const CRASH_HEARSAY_INTERVAL: Duration = Duration::from_secs(1);
 pub const MAX_ECHO_HOLD: Duration = Duration::from_millis(500);
 /// The greatest number of points of evidence against this node's own observation: timeouts are stretched up to one more
 /// than this many times.
-pub const MAX_SELF_DOUBT: u32 = 7;
+pub const MAX_HEALTH_SCORE: u32 = 7;
 /// The greatest number of points that bad links alone give: they concern some members only, late ticks concern all.
-pub const MAX_LINK_DOUBT: u32 = 3;
+pub const MAX_LINK_SCORE: u32 = 3;
 /// The number of points from which on the operator is told.
 pub const UNHEALTHY_FROM: u32 = 3;
 /// The greatest number of times that a member's silence before its next suspicion is lengthened because it kept

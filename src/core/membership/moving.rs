@@ -102,7 +102,7 @@ impl Moving {
         for (to, run) in members {
             ask_to_reach(out, to, run, address, nonce);
         }
-        if asked > 0 || out.paths.are_datagrams_in_doubt() {
+        if asked > 0 || out.paths.are_datagrams_failing() {
             out.open_bootstraps(&addresses);
         }
         out.cx.timers.set(Timer::Move, out.cx.now + REACH_RETRY * 2_u32.pow(asked));

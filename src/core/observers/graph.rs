@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - The rings are symmetric: an observer is observed by its subject. (Members that are observed for a while and members behind
-//!   doubted ones are observed besides, not always by both; see `extra` and `walk`.)
+//!   unresponsive ones are observed besides, not always by both; see `extra` and `walk`.)
 //! - Adding a member costs O(rings); removing one that is no neighbour costs O(rings), and a neighbour O(members).
 //! - The number of rings depends on the number of live members alone, by integers only: about `observers` / 2 in a
 //!   large cluster, more in a small one, where rings overlap.
@@ -37,7 +37,7 @@ pub(crate) struct Shift {
     pub(crate) stopped: Vec<Slot>,
     /// Each with the time at which others know that it lived, if it was taken over.
     pub(crate) started: Vec<(Slot, Option<Time>)>,
-    /// The time at which the next step past doubted members is due, at the latest.
+    /// The time at which the next step past unresponsive members is due, at the latest.
     pub(crate) walk_at: Option<Time>,
     /// The shortest suspect timeout of all members observed, if those were gathered anew.
     pub(crate) quickest: Option<Duration>,
@@ -53,7 +53,7 @@ pub(crate) struct Observers {
     counted: (usize, usize),
     /// The neighbours by the graph since when, and who is observed besides for a while.
     pub(super) extra: Extra,
-    /// The members that are observed beyond the neighbours, while some of those are doubted.
+    /// The members that are observed beyond the neighbours, while some of those are unresponsive.
     pub(crate) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
     neighbours: BTreeSet<Slot>,
@@ -101,7 +101,7 @@ impl Observers {
         others <= self.wanted
     }
 
-    /// Returns the neighbours on the first rings, and the members that answer behind doubted ones.
+    /// Returns the neighbours on the first rings, and the members that answer behind unresponsive ones.
     pub(crate) fn flood_targets(&self) -> BTreeSet<Slot> {
         let first = self.rings.ends.iter().take(FLOOD_RINGS).flat_map(Ends::slots);
         first.chain(self.walk.ends()).collect()
@@ -208,7 +208,7 @@ impl Observers {
     }
 
     /// Returns true if a member would have been heard for so long, if it lived: it is a neighbour on the rings, which both
-    /// compute from the same names. One that is observed for another reason (others displaced it, or doubts about others
+    /// compute from the same names. One that is observed for another reason (others displaced it, or unresponsive ones
     /// led to it) need not observe this node in turn, and then sends it nothing unasked.
     pub(crate) fn would_have_heard(&self, now: Time, slot: Slot, patience: Duration) -> bool {
         let since = self.extra.neighbour_since(slot);
@@ -216,22 +216,22 @@ impl Observers {
     }
 
     /// Returns a member's other observers, by this node's view: those that might have heard it. Above the full mesh
-    /// they are the nearest that this node does not doubt, since those walk past the others, too.
+    /// they are the nearest that respond to this node, since those walk past the others, too.
     pub(crate) fn observers_of(&self, view: &View, subject: Slot) -> BTreeSet<Slot> {
         let others = view.live().len();
         let live = view.live().iter().copied().filter(|slot| *slot != subject);
         if self.is_full_mesh(others) {
             return live.collect();
         }
-        let doubted = self.walk.doubted();
-        let live: Vec<Slot> = live.filter(|slot| doubted.is_empty() || !doubted.contains(slot)).collect();
+        let unresponsive = self.walk.unresponsive();
+        let live: Vec<Slot> = live.filter(|slot| unresponsive.is_empty() || !unresponsive.contains(slot)).collect();
         let name_of = |slot: Slot| view.entry(slot).name_hash;
         let with_me = live.iter().copied().chain([View::ME]).map(|slot| (slot, name_of(slot)));
         let mut rings = Rings::new(name_of(subject));
         rings.rebuild(ring_count(others, self.wanted), &with_me);
         let mut observers: BTreeSet<Slot> = rings.nearest().collect();
         // They knew the same members before others came.
-        observers.extend(self.displaced().filter(|slot| !doubted.contains(slot)));
+        observers.extend(self.displaced().filter(|slot| !unresponsive.contains(slot)));
         observers.remove(&subject);
         observers.remove(&View::ME);
         observers

@@ -5,7 +5,7 @@
 //! | this node's place in the graph, and its neighbours | `graph` |
 //! | rings of names | `rings` |
 //! | who is observed besides for a while: displaced neighbours, recent members and their sponsors | `extra` |
-//! | walking past doubted members, and one way of such a walk | `walk`, `path` |
+//! | walking past unresponsive members, and one way of such a walk | `walk`, `path` |
 //!
 //! Invariants: the rings are made of the names of live members alone, so that two nodes with the same view compute the same
 //! ones, and each can say who observes another; they are symmetric. What `extra` and `walk` add
@@ -13,7 +13,7 @@
 //!
 //! Owns: the neighbours, and the sets of members that the graph is made of.
 //!
-//! A machine: it is lent the view and the time, told who is doubted, and says who is observed from now on; the core has the
+//! A machine: it is lent the view and the time, told who is unresponsive, and says who is observed from now on; the core has the
 //! detector watch and probe them (see `wiring::judging`).
 //!
 //! Must not know: how silence is judged, or what a verdict does.

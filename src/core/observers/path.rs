@@ -1,8 +1,8 @@
-//! A way along a ring, past members that are doubted to the nearest one that answers.
+//! A way along a ring, past members that are unresponsive to the nearest one that answers.
 //!
 //! Invariant: a way is the nearest members in their order, none left out.
 //!
-//! Must not know: why a member is doubted, and what becomes of those that are passed.
+//! Must not know: why a member is unresponsive, and what becomes of those that are passed.
 
 use crate::view::Slot;
 
@@ -18,10 +18,10 @@ pub(super) struct Place {
 /// The liveness of a member that a walk comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    Doubted,
-    /// The member was not heard since the doubts began.
+    Unresponsive,
+    /// The member was not heard since neighbours were unresponsive.
     Unknown,
-    /// The member was heard since the doubts began.
+    /// The member was heard since neighbours were unresponsive.
     Answers,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Path {
 }
 
 /// Goes from the nearest of these members to the nearest one that answers, past at most `reach` unknown ones.
-/// If the nearest member is not doubted, the way is empty.
+/// If the nearest member is not unresponsive, the way is empty.
 pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     let end = places.iter().filter(|place| place.liveness == Liveness::Answers).map(|place| place.distance).min();
     if let Some(end) = end {
@@ -44,7 +44,7 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
     }
     places.sort_unstable_by_key(|place| place.distance);
     let mut path = Path { is_finished: true, ..Path::default() };
-    let Some(Place { liveness: Liveness::Doubted, .. }) = places.first() else { return path };
+    let Some(Place { liveness: Liveness::Unresponsive, .. }) = places.first() else { return path };
     let mut unknown = 0;
     for place in places {
         match place.liveness {
@@ -57,7 +57,7 @@ pub(super) fn path(places: &mut Vec<Place>, reach: usize) -> Path {
                 path.is_finished = false;
                 unknown += 1;
             }
-            Liveness::Doubted => {}
+            Liveness::Unresponsive => {}
             Liveness::Answers => {
                 path.is_finished = true;
                 path.end = Some(place.slot);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     fn liveness() -> impl Strategy<Value = Liveness> {
-        prop_oneof![4 => Just(Liveness::Doubted), 2 => Just(Liveness::Unknown), 1 => Just(Liveness::Answers)]
+        prop_oneof![4 => Just(Liveness::Unresponsive), 2 => Just(Liveness::Unknown), 1 => Just(Liveness::Answers)]
     }
 
     proptest! {
@@ -97,8 +97,8 @@ mod tests {
             states in prop::collection::vec(liveness(), 1..60), reach in 1usize..80,
         ) {
             let path = path(&mut places(&states), reach);
-            if states[0] != Liveness::Doubted {
-                prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is doubted");
+            if states[0] != Liveness::Unresponsive {
+                prop_assert_eq!(path, Path { is_finished: true, ..Path::default() }, "nobody near is unresponsive");
                 return Ok(());
             }
             let whole: Vec<Slot> = (0..path.slots.len() as Slot).collect();
@@ -126,7 +126,7 @@ mod tests {
         let mut pauses = 0;
         while known < 1_000 {
             let states: Vec<Liveness> =
-                (0..1_000).map(|nth| if nth < known { Liveness::Doubted } else { Liveness::Unknown }).collect();
+                (0..1_000).map(|nth| if nth < known { Liveness::Unresponsive } else { Liveness::Unknown }).collect();
             known = path(&mut places(&states), reach).slots.len();
             reach *= REACH_GROWTH;
             pauses += 1;

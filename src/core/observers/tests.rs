@@ -83,8 +83,8 @@ fn among_few_all_observe_each_other_and_who_is_down_is_let_go() {
     assert_eq!(world.observed(), (1..=WANTED).map(slot_at).collect());
     let fell = world.becomes(slot_at(2), Status::Down);
     assert_eq!((fell.started, fell.stopped), (vec![], vec![slot_at(2)]));
-    let doubted = world.becomes(slot_at(1), Status::Suspect);
-    assert!(doubted.started.is_empty() && doubted.stopped.is_empty(), "a suspect is live");
+    let suspected = world.becomes(slot_at(1), Status::Suspect);
+    assert!(suspected.started.is_empty() && suspected.stopped.is_empty(), "a suspect is live");
     assert!(!world.observers.observes(slot_at(2)) && world.observers.observes(slot_at(1)));
 }
 
@@ -168,29 +168,29 @@ fn who_was_brought_in_is_observed_for_a_while_wherever_it_is_on_the_rings() {
 }
 
 #[test]
-fn a_doubted_neighbour_is_walked_past_and_those_behind_it_are_asked_once() {
+fn an_unresponsive_neighbour_is_walked_past_and_those_behind_it_are_asked_once() {
     let mut world = World::new(60);
-    let doubted = BTreeSet::from([*world.observed().first().expect("neighbours")]);
+    let unresponsive = BTreeSet::from([*world.observed().first().expect("neighbours")]);
     world.now = at(10_000);
     let pause = Duration::from_millis(100);
     assert_eq!(world.observers.step_at(world.now, 0, pause), None, "nobody that is observed");
-    let walk = |world: &mut World, doubted: &BTreeSet<Slot>| {
-        world.observers.walk(&world.context(), &world.view, doubted.clone(), pause, |_| true)
+    let walk = |world: &mut World, unresponsive: &BTreeSet<Slot>| {
+        world.observers.walk(&world.context(), &world.view, unresponsive.clone(), pause, |_| true)
     };
-    let first = walk(&mut world, &doubted);
+    let first = walk(&mut world, &unresponsive);
     let asked: BTreeSet<Slot> = first.asked.iter().map(|(slot, _)| *slot).collect();
     let started: BTreeSet<Slot> = first.shift.started.iter().map(|(slot, _)| *slot).collect();
-    assert!(!asked.is_empty() && asked.is_disjoint(&doubted));
+    assert!(!asked.is_empty() && asked.is_disjoint(&unresponsive));
     assert!(!started.is_empty() && started.is_subset(&asked), "who is taken over is asked");
     assert!(first.asked.iter().any(|(_, is_behind_crashed)| *is_behind_crashed));
     assert_eq!(first.shift.walk_at, Some(world.now + pause), "nobody has answered yet");
     let dates = first.shift.started.iter().map(|(_, lived)| *lived);
-    assert!(dates.into_iter().all(|lived| lived == Some(at(0))), "as long ago as the doubted one was heard");
+    assert!(dates.into_iter().all(|lived| lived == Some(at(0))), "as long ago as the unresponsive one was heard");
     world.now = world.now + pause;
-    let again = walk(&mut world, &doubted);
+    let again = walk(&mut world, &unresponsive);
     assert!(!again.asked.is_empty(), "the walk goes on");
     assert!(again.asked.iter().all(|(slot, _)| !asked.contains(slot)), "nobody is asked twice");
-    // The doubt is over: those behind it are left alone.
+    // It responds again: those behind it are left alone.
     let over = walk(&mut world, &BTreeSet::new());
     assert!(over.asked.is_empty() && over.shift.started.is_empty() && !over.shift.stopped.is_empty());
     assert!(!world.observers.walk.is_on());

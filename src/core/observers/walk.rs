@@ -1,29 +1,29 @@
-//! Walking past doubted members: neighbours that are probably gone are replaced before their verdict.
+//! Walking past unresponsive members: neighbours that are probably gone are replaced before their verdict.
 //!
 //! A member's nearest neighbours on the rings are its observers. If many die or are cut off at once, the neighbours are
 //! among them, and so are those behind them: if each were replaced only after its verdict, each would be found out only
-//! after the one before it. So a node walks: from a neighbour that it doubts it goes on along the ring to the nearest
+//! after the one before it. So a node walks: from a neighbour that does not respond it goes on along the ring to the nearest
 //! member that answers, and observes that one and all members that it passed.
 //!
 //! ```text
-//!            doubted     doubted    silent so far      answers
+//!         unresponsive unresponsive silent so far      answers
 //!   me ───────── a ───────── b ───────── c ─────────────── d ───────── e
 //!                └────────── observed meanwhile ───────────┘      no concern of mine
 //! ```
 //!
-//! **Doubted** members are those that are Suspect, whose port refused a link while a probe was in vain, or that were
+//! **Unresponsive** members are those that are Suspect, whose port refused a link while a probe was in vain, or that were
 //! probed in vain at the end of their suspect timeout. All of them are passed. Of members about which nothing is known,
 //! [`FIRST_REACH`] is passed at first, and [`REACH_GROWTH`] times as many after each pause in which they should have
-//! answered: a run of fifty is crossed in three round trips. If [`WIDE_DOUBT`] of the neighbours are doubted, the
+//! answered: a run of fifty is crossed in three round trips. If [`WIDE_OUTAGE`] of the neighbours are unresponsive, the
 //! others hardly live either, and all are asked at once.
 //!
 //! **Dates.** Nobody accused the members that this node takes over, so they lived when the nearer ones were last heard:
 //! their silence counts from then, and members that were cut off together are judged together.
 //!
 //! Invariants:
-//! - Doubt alone accuses nobody: a member that is taken over is probed, and judged, like any neighbour.
-//! - Without doubts nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
-//! - A member that is doubted no more is walked past no more, and the members behind it are left alone.
+//! - Walking accuses nobody: a member that is taken over is probed, and judged, like any neighbour.
+//! - Without unresponsive members nothing here is kept, sent, or computed. Walking costs O(rings × members), at most once per pause.
+//! - A member that responds again is walked past no more, and the members behind it are left alone.
 //!
 //! Must not know: why a member is silent.
 
@@ -34,23 +34,23 @@ use super::graph::{Observers, Shift};
 use super::path::{Liveness, Path, Place, path};
 use super::rings::FLOOD_RINGS;
 use crate::context::Context;
-use crate::limits::{FIRST_REACH, REACH_GROWTH, WIDE_DOUBT};
+use crate::limits::{FIRST_REACH, REACH_GROWTH, WIDE_OUTAGE};
 use crate::member::{Run, Status};
 use crate::time::Time;
 use crate::view::{Slot, View};
 
-/// The members that this node observes beyond its neighbours, and why. Empty while nobody is doubted.
+/// The members that this node observes beyond its neighbours, and why. Empty while nobody is unresponsive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
-    /// The members that this node doubted at the last step.
-    doubted: BTreeSet<Slot>,
-    /// All members on the way from a doubted neighbour to the nearest member that answers, that one included.
+    /// The members that were unresponsive at the last step.
+    unresponsive: BTreeSet<Slot>,
+    /// All members on the way from a unresponsive neighbour to the nearest member that answers, that one included.
     passed: BTreeSet<Slot>,
-    /// The members among them that were not heard since the doubts began.
+    /// The members among them that were not heard since neighbours were unresponsive.
     silent: BTreeSet<Slot>,
     /// The ends of the ways on the first rings, for news.
     ends: BTreeSet<Slot>,
-    /// The time since when neighbours are doubted.
+    /// The time since when neighbours are unresponsive.
     since: Option<Time>,
     /// The number of members about which nothing is known that are passed on each way.
     reach: usize,
@@ -61,13 +61,13 @@ pub(crate) struct Walk {
 impl Walk {
     /// Forgets a slot that is given up, or holds another process.
     pub(crate) fn forget(&mut self, slot: Slot) {
-        self.doubted.remove(&slot);
+        self.unresponsive.remove(&slot);
         self.passed.remove(&slot);
         self.silent.remove(&slot);
         self.ends.remove(&slot);
     }
 
-    /// Returns true if a neighbour is doubted.
+    /// Returns true if a neighbour is unresponsive.
     pub(crate) fn is_on(&self) -> bool {
         self.since.is_some()
     }
@@ -90,12 +90,12 @@ impl Walk {
         self.ends.iter().copied()
     }
 
-    pub(crate) fn doubted(&self) -> &BTreeSet<Slot> {
-        &self.doubted
+    pub(crate) fn unresponsive(&self) -> &BTreeSet<Slot> {
+        &self.unresponsive
     }
 }
 
-/// The times at which the doubted members on one way were heard last, by their suspect timeouts. A member behind them
+/// The times at which the unresponsive members on one way were heard last, by their suspect timeouts. A member behind them
 /// lived then, too, since nobody had accused it; but a slower one would not have been missed yet, and the sign of a
 /// quicker one may itself be no more than such a guess.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ pub(crate) struct Walked {
 }
 
 impl Observers {
-    /// Returns the time at which a step is due since there may be a new doubt about a member, or an old one may be over:
+    /// Returns the time at which a step is due since a member may have become unresponsive, or respond again:
     /// never, if this node does not observe it. Passed members have `pause` to answer.
     pub(crate) fn step_at(&self, now: Time, slot: Slot, pause: Duration) -> Option<Time> {
         let pause = if self.walk.is_on() { pause } else { Duration::ZERO };
@@ -162,12 +162,12 @@ impl Observers {
         self.walk.silent.remove(&slot)
     }
 
-    /// Takes the next step, by the members that are `doubted` now. Passed members have `pause` to answer.
+    /// Takes the next step, by the members that are `unresponsive` now. Passed members have `pause` to answer.
     pub(crate) fn walk(
         &mut self,
         cx: &Context,
         view: &View,
-        doubted: BTreeSet<Slot>,
+        unresponsive: BTreeSet<Slot>,
         pause: Duration,
         is_crashed: impl Fn(Run) -> bool,
     ) -> Walked {
@@ -175,13 +175,13 @@ impl Observers {
         let others = view.live().len();
         let before = std::mem::take(&mut self.walk);
         let nearest: BTreeSet<Slot> = self.nearest().collect();
-        let doubted_nearest = nearest.intersection(&doubted).count();
-        self.walk.doubted = doubted;
-        if !cx.phase.is_up() || doubted_nearest == 0 || self.is_full_mesh(others) {
+        let unresponsive_nearest = nearest.intersection(&unresponsive).count();
+        self.walk.unresponsive = unresponsive;
+        if !cx.phase.is_up() || unresponsive_nearest == 0 || self.is_full_mesh(others) {
             return Walked { shift: self.renew(cx, view, &BTreeMap::new()), asked: Vec::new() };
         }
         let since = before.since.unwrap_or(now);
-        let is_wide = doubted_nearest * WIDE_DOUBT.1 >= nearest.len() * WIDE_DOUBT.0;
+        let is_wide = unresponsive_nearest * WIDE_OUTAGE.1 >= nearest.len() * WIDE_OUTAGE.0;
         let has_paused = before.stepped.is_none_or(|stepped| now.since(stepped) >= pause);
         let reach = match before.reach {
             _ if is_wide => usize::MAX,
@@ -195,7 +195,7 @@ impl Observers {
         walk.silent = step.silent;
         walk.ends = step.ends;
         walk.since = Some(since);
-        // Once all ways have ended, new doubts begin with small steps.
+        // Once all ways have ended, the next ones begin with small steps.
         walk.reach = if step.is_finished { 0 } else { reach };
         walk.stepped = if has_paused { Some(now) } else { before.stepped };
         let walk_at = (!step.is_finished && reach < others).then_some(now + pause);
@@ -203,7 +203,7 @@ impl Observers {
         let is_open = |slot: &Slot| {
             let entry = view.entry(*slot);
             let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
-            entry.status == Status::Up && !self.walk.doubted.contains(slot) && !is_heard
+            entry.status == Status::Up && !self.walk.unresponsive.contains(slot) && !is_heard
         };
         let asked = step.passed.difference(&before.passed).copied().filter(is_open);
         Walked { shift, asked: asked.map(|slot| (slot, step.behind_crashed.contains(&slot))).collect() }
@@ -230,7 +230,7 @@ impl Observers {
                     if is_behind_crashed {
                         step.behind_crashed.insert(slot);
                     }
-                    if self.walk.doubted.contains(&slot) {
+                    if self.walk.unresponsive.contains(&slot) {
                         lives.add(pace, entry.peer.last_sign());
                     }
                     is_behind_crashed |= is_crashed(entry.record.run);
@@ -244,14 +244,14 @@ impl Observers {
         step
     }
 
-    /// Returns all live members, in the order of the view's list, and what is known of them since the doubts began.
+    /// Returns all live members, in the order of the view's list, and what is known of them since neighbours were unresponsive.
     fn seen(&self, view: &View, since: Time) -> Vec<Seen> {
-        let doubted = &self.walk.doubted;
+        let unresponsive = &self.walk.unresponsive;
         let seen = |slot: Slot| {
             let entry = view.entry(slot);
             let is_heard = entry.peer.session.as_ref().is_some_and(|session| session.heard >= since);
             let liveness = match is_heard {
-                _ if doubted.contains(&slot) => Liveness::Doubted,
+                _ if unresponsive.contains(&slot) => Liveness::Unresponsive,
                 true => Liveness::Answers,
                 false => Liveness::Unknown,
             };
@@ -261,8 +261,8 @@ impl Observers {
     }
 
     fn path_on(&self, ring: usize, is_ahead: bool, members: &[Seen], reach: usize) -> Path {
-        let (rings, doubted) = (self.rings(), &self.walk.doubted);
-        if !rings.end(ring, is_ahead).is_some_and(|end| doubted.contains(&end)) {
+        let (rings, unresponsive) = (self.rings(), &self.walk.unresponsive);
+        if !rings.end(ring, is_ahead).is_some_and(|end| unresponsive.contains(&end)) {
             return Path { is_finished: true, ..Path::default() };
         }
         let place = |seen: &Seen| {

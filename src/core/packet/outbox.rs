@@ -235,7 +235,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends a packet to a member; while datagrams are in doubt, a copy goes by the link.
+    /// Sends a packet to a member; while its datagrams are unheard, a copy goes by the link.
     pub(crate) fn send_to(&mut self, slot: Slot, packet: PacketBuilder) {
         self.send_as(Carrier::Other, slot, packet);
     }

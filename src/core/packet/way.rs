@@ -160,7 +160,7 @@ impl Outbox<'_> {
     /// Asks a member in whose name an unproven link came, at its address; that link waits `since` then.
     pub(crate) fn ask_unproven(&mut self, slot: Slot, since: Time) {
         // Datagrams may not pass, since no answer has come for as long as several may be lost.
-        if self.paths.are_datagrams_in_doubt() || self.cx.now.since(since) >= UNPROVEN_PATIENCE {
+        if self.paths.are_datagrams_failing() || self.cx.now.since(since) >= UNPROVEN_PATIENCE {
             let address = self.view.record(slot).address;
             self.open_bootstrap(address);
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::net::{Net, ms};
-use headcount_core::limits::{MAX_DAMPING, MAX_SELF_DOUBT, UNHEALTHY_FROM};
-use headcount_core::{ChangeKind, DetectionMethod, Input, Notice, Profile, SelfDoubt, Status, Time};
+use headcount_core::limits::{MAX_DAMPING, MAX_HEALTH_SCORE, UNHEALTHY_FROM};
+use headcount_core::{ChangeKind, DetectionMethod, HealthEvidence, Input, Notice, Profile, Status, Time};
 
 const DOWN: ChangeKind = ChangeKind::DetectedDown(DetectionMethod::HeartbeatTimeout);
 
@@ -49,7 +49,7 @@ fn a_starved_node_accuses_nobody_knows_that_it_is_ill_and_recovers() {
     net.run(Duration::from_secs(5));
     net.forget_reports();
     starve(&mut net, 5, Duration::from_secs(90));
-    assert_eq!(net.nodes[5].core.health_score(), MAX_SELF_DOUBT);
+    assert_eq!(net.nodes[5].core.health_score(), MAX_HEALTH_SCORE);
     let lateness = &net.nodes[5].core.counters().tick_lateness;
     assert!(lateness.max >= ms(1_000) && lateness.sum > Duration::from_secs(30), "{lateness:?}");
     assert_eq!(net.nodes[0].core.counters().tick_lateness.sum, Duration::ZERO);
@@ -114,7 +114,7 @@ fn a_starved_node_that_also_worked_doubts_itself_for_the_rest() {
         net.run(ms(20));
     }
     assert!(net.nodes[2].core.counters().pauses >= 9, "half a second of each was no work");
-    assert_eq!(net.nodes[2].core.health_score(), MAX_SELF_DOUBT);
+    assert_eq!(net.nodes[2].core.health_score(), MAX_HEALTH_SCORE);
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn several_bad_links_are_evidence_against_the_listener() {
     let is_ill = |net: &Net| net.nodes[1].core.health_score() >= UNHEALTHY_FROM;
     net.run_until(Duration::from_secs(20), "it doubts itself", is_ill);
     net.run(Duration::from_secs(60));
-    let why = |notice: &Notice| matches!(notice, Notice::Unhealthy { why: SelfDoubt::DegradedLinks { links }, .. } if *links >= 2);
+    let why = |notice: &Notice| matches!(notice, Notice::Unhealthy { why: HealthEvidence::DegradedLinks { links }, .. } if *links >= 2);
     assert!(net.nodes[1].notices.iter().any(why), "{:?}", net.nodes[1].notices);
     let named = net.nodes[1].notices.iter().filter_map(|notice| match notice {
         Notice::LinkDegraded { id, .. } => Some(id.to_string()),

@@ -349,7 +349,7 @@ impl Core {
     }
 
     /// Returns the points of evidence against this node's own observation: 0 for none, up to
-    /// [`MAX_SELF_DOUBT`](crate::limits::MAX_SELF_DOUBT). One more than that is the factor by which it stretches the timeouts by
+    /// [`MAX_HEALTH_SCORE`](crate::limits::MAX_HEALTH_SCORE). One more than that is the factor by which it stretches the timeouts by
     /// which it accuses others.
     pub fn health_score(&self) -> u32 {
         self.health.score()

@@ -11,7 +11,7 @@ use crate::Core;
 use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep};
 use crate::detection::{DetectorFacts, DetectorStep};
-use crate::io::{CommandError, Output, SelfDoubt};
+use crate::io::{CommandError, HealthEvidence, Output};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
@@ -44,8 +44,8 @@ impl Core {
         }
         let run = self.view.record(slot).run;
         if let Some(threshold) = threshold {
-            if self.detector.end_doubt(self.cx.now, run, threshold) {
-                self.on_doubts_changed(slot);
+            if self.detector.end_inquiry(self.cx.now, run, threshold) {
+                self.plan_walk(slot);
             }
             let at = self.detector_facts().look_at(threshold);
             self.cx.timers.set(Timer::Judge(run), at);
@@ -69,12 +69,12 @@ impl Core {
                 self.out().probe(slot);
                 if nth > 0 {
                     self.detector.ask_witnesses(&mut outbox!(self), slot);
-                    self.on_doubts_changed(slot);
+                    self.plan_walk(slot);
                 }
                 self.cx.timers.set(Timer::Judge(run), next);
             }
-            DetectorStep::Suspect { doubted, claimed } => {
-                if let Some(since) = doubted {
+            DetectorStep::Suspect { probed_since, claimed } => {
+                if let Some(since) = probed_since {
                     self.health.note_unheard(since);
                 }
                 self.cx.counters.suspicions_raised += 1;
@@ -116,7 +116,7 @@ impl Core {
         if heard.is_degraded {
             let links = self.detector.link_degraded(&mut self.cx, &self.view, heard.slot, witness);
             if links > 1 {
-                self.health.doubt(&mut self.cx, SelfDoubt::DegradedLinks { links });
+                self.health.add_evidence(&mut self.cx, HealthEvidence::DegradedLinks { links });
             }
         }
     }
@@ -130,7 +130,7 @@ impl Core {
         }
         self.cx.output(Output::Heard(id));
         if self.observers.note_heard_on_the_way(slot) {
-            self.on_doubts_changed(slot);
+            self.plan_walk(slot);
         }
         let sequence = self.view.entry(slot).peer.highest_sequence();
         let Some((steps, audience)) = self.crashes.heard(run, sequence) else { return };
@@ -208,7 +208,7 @@ impl Core {
                 (CrashStep::Refuted, _) => {
                     self.cx.counters.crashes_refuted += 1;
                     if let Some(slot) = self.view.slot_of_run(run) {
-                        self.on_doubts_changed(slot);
+                        self.plan_walk(slot);
                     }
                 }
                 (CrashStep::Investigate, _) => self.investigate(run),
@@ -218,7 +218,7 @@ impl Core {
                     }
                 }
                 (CrashStep::Probe, Some(slot)) => self.out().probe(slot),
-                (CrashStep::Doubt, Some(slot)) => self.on_doubts_changed(slot),
+                (CrashStep::Walk, Some(slot)) => self.plan_walk(slot),
                 (CrashStep::Ask, Some(slot)) => {
                     let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run) else { continue };
                     let age_ms = age.as_millis() as u64;
@@ -228,7 +228,7 @@ impl Core {
                 }
                 (CrashStep::Convict, Some(slot)) => self.convict(slot),
                 (
-                    CrashStep::Reopen | CrashStep::Probe | CrashStep::Doubt | CrashStep::Ask | CrashStep::Convict,
+                    CrashStep::Reopen | CrashStep::Probe | CrashStep::Walk | CrashStep::Ask | CrashStep::Convict,
                     None,
                 ) => {}
             }
@@ -351,8 +351,8 @@ impl Core {
         }
     }
 
-    /// Makes a step past doubted members due, since there may be a new doubt about a member, or an old one may be over.
-    pub(crate) fn on_doubts_changed(&mut self, slot: Slot) {
+    /// Makes a step past unresponsive members due, since a member may have become one, or respond again.
+    pub(crate) fn plan_walk(&mut self, slot: Slot) {
         if !self.observers.observes(slot) {
             // Most members of a large cluster.
             return;
@@ -363,12 +363,12 @@ impl Core {
         }
     }
 
-    /// Takes the next step past doubted members, and asks those that it comes to; behind a process that died by a link, too,
+    /// Takes the next step past unresponsive members, and asks those that it comes to; behind a process that died by a link, too,
     /// which a dead process refuses at once.
     pub(crate) fn walk(&mut self) {
-        let (doubted, pause) = (self.doubted(), self.detector_facts().patience_with(self.observers.neighbours()));
+        let (unresponsive, pause) = (self.unresponsive(), self.detector_facts().patience_with(self.observers.neighbours()));
         let is_crashed = |run| self.crashes.is_in_vain(run);
-        let Walked { shift, asked } = self.observers.walk(&self.cx, &self.view, doubted, pause, is_crashed);
+        let Walked { shift, asked } = self.observers.walk(&self.cx, &self.view, unresponsive, pause, is_crashed);
         self.act_on_shift(shift);
         for (slot, is_behind_crashed) in asked {
             let run = self.view.record(slot).run;
@@ -382,7 +382,7 @@ impl Core {
     }
 
     /// Returns the members that are Suspect, or were asked in vain until their time was over.
-    fn doubted(&self) -> BTreeSet<Slot> {
+    fn unresponsive(&self) -> BTreeSet<Slot> {
         let suspected = self.view.counts()[Status::Suspect.index()] > 0;
         let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
         let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));

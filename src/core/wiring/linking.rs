@@ -170,7 +170,7 @@ impl Core {
                 Action::Broke => self.cx.counters.links_lost += 1,
                 Action::Opened => {
                     if let Some(slot) = self.view.slot_of_run(run) {
-                        self.paths.doubt_datagrams_at_once(&self.cx, &self.view, slot);
+                        self.paths.open_fallback_at_once(&self.cx, &self.view, slot);
                     }
                     self.paths.send_unsent(&mut self.cx, run);
                     self.messages.direct.send_waiting(&mut outbox!(self), run);

@@ -326,7 +326,7 @@ impl Core {
                 .as_ref()
                 .is_some_and(|held| after.as_ref().is_some_and(|after| after.status != held.status))
             {
-                self.on_doubts_changed(slot);
+                self.plan_walk(slot);
             }
             if let (Some(held), Some(after)) = (&before, &after)
                 && after.status != Status::Up

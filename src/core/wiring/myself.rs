@@ -17,7 +17,7 @@ use crate::connectivity::links::Parting;
 use crate::context::Phase;
 use crate::counters::DropReason;
 use crate::election::Ballot;
-use crate::io::{CommandError, Durable, Notice, Output, Reply, SelfDoubt, StopReason, Ticket};
+use crate::io::{CommandError, Durable, HealthEvidence, Notice, Output, Reply, StopReason, Ticket};
 use crate::limits::{CONFIRM_TIMEOUT, LEAVING_TIMEOUT, REACH_RETRY};
 use crate::member::{LeaveReason, NodeId, Record, Run, Status, Tags, is_reachable};
 use crate::membership::moving::Asked;
@@ -108,7 +108,7 @@ impl Core {
                 let is_accusation = status.is_accused();
                 let is_unheard = age >= self.cx.settings.suspect_timeout;
                 if is_accusation && is_unheard {
-                    self.health.doubt(&mut self.cx, SelfDoubt::Refuted);
+                    self.health.add_evidence(&mut self.cx, HealthEvidence::Refuted);
                 }
                 self.cx.counters.refutations += 1;
                 self.raise_incarnation(incarnation + 1);

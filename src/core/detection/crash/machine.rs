@@ -57,8 +57,8 @@ pub(crate) enum CrashStep {
     Reopen,
     /// Asks the subject for a sign of life.
     Probe,
-    /// Tells the walk along the rings that the subject is doubted now.
-    Doubt,
+    /// Tells the walk along the rings that the subject is unresponsive now.
+    Walk,
     /// Asks the other observers: see [`Crashes::ask`].
     Ask,
     /// Calls [`Crashes::investigate`] at once.
@@ -241,7 +241,7 @@ impl Crashes {
         }
         let mut steps = vec![CrashStep::Probe];
         if over == 1 {
-            steps.push(CrashStep::Doubt);
+            steps.push(CrashStep::Walk);
         }
         steps.extend([CrashStep::Ask, CrashStep::Wait(facts.gap)]);
         steps

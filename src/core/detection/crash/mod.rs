@@ -54,8 +54,8 @@ impl DetectorFacts<'_> {
         };
         let others = if crashes.is_decided_next(self.view.record(subject).run) {
             let observers = self.observers.observers_of(self.view, subject);
-            let doubted = self.observers.walk.doubted().iter().filter(|slot| **slot != subject);
-            observers.iter().chain(doubted).map(observer).collect()
+            let unresponsive = self.observers.walk.unresponsive().iter().filter(|slot| **slot != subject);
+            observers.iter().chain(unresponsive).map(observer).collect()
         } else {
             Vec::new()
         };

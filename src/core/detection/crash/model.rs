@@ -143,7 +143,7 @@ impl Rules {
                 CrashStep::Reopen => world.reopen(at),
                 CrashStep::Investigate => self.investigate(world, at),
                 CrashStep::Probe => world.deliveries.push(Delivery::Probe { from: at }),
-                CrashStep::Doubt => {}
+                CrashStep::Walk => {}
                 CrashStep::Wait(pause) => world.watchers[at].wake_at = Some(world.now + pause),
                 CrashStep::Refuted => self.note(|reached| reached.refutation = true),
                 CrashStep::Close => {

@@ -55,12 +55,12 @@ fn a_refused_case_outlives_the_link_that_nobody_wants() {
 }
 
 #[test]
-fn after_a_refusal_each_round_probes_and_asks_and_the_second_doubts() {
+fn after_a_refusal_each_round_probes_and_asks_and_the_second_walks() {
     let mut crashes = refused(0, &among(&[OTHER]));
     for round in 0..PROBES + CRASH_PATIENCE {
         let steps = crashes.investigate(at(0) + GAP * round, SUBJECT, &among(&[OTHER]));
         let expected: &[CrashStep] = if round == 1 {
-            &[CrashStep::Probe, CrashStep::Doubt, CrashStep::Ask, CrashStep::Wait(GAP)]
+            &[CrashStep::Probe, CrashStep::Walk, CrashStep::Ask, CrashStep::Wait(GAP)]
         } else {
             &[CrashStep::Probe, CrashStep::Ask, CrashStep::Wait(GAP)]
         };

@@ -67,25 +67,25 @@ fn a_node_is_deaf_without_contact_for_half_of_the_shortest_timeout_that_it_obser
 }
 
 #[test]
-fn who_accused_a_member_in_vain_is_deaf_until_something_is_received_that_was_sent_since_that_doubt_began() {
+fn who_accused_a_member_in_vain_is_deaf_until_something_is_received_that_was_sent_since_that_inquiry_began() {
     let mut world = World::new();
     let (second, ms) = (Duration::from_secs(1), Duration::from_millis(1));
-    let doubted = Time::ORIGIN + second;
+    let probed = Time::ORIGIN + second;
     let World { health, settings, .. } = &mut world;
     health.note_unheard(Time::ORIGIN);
     assert!(!health.is_unheard(), "this node has looked since then only");
-    health.note_unheard(doubted);
-    // The first doubt counts.
-    health.note_unheard(doubted + second * 2);
-    health.heard(doubted + second);
-    assert!(health.is_deaf(doubted + second, settings));
-    assert!(!health.note_contact(doubted + second, doubted - ms, settings), "it was sent before");
-    assert!(health.is_deaf(doubted + second, settings));
-    assert!(health.note_contact(doubted + second, doubted, settings));
-    assert!(!health.is_deaf(doubted + second, settings));
-    assert_eq!(health.heard_again(), doubted + second);
-    assert!(!health.note_contact(doubted + second * 2, doubted + second, settings), "it is deaf no more");
-    assert_eq!(health.heard_again(), doubted + second);
+    health.note_unheard(probed);
+    // The first inquiry counts.
+    health.note_unheard(probed + second * 2);
+    health.heard(probed + second);
+    assert!(health.is_deaf(probed + second, settings));
+    assert!(!health.note_contact(probed + second, probed - ms, settings), "it was sent before");
+    assert!(health.is_deaf(probed + second, settings));
+    assert!(health.note_contact(probed + second, probed, settings));
+    assert!(!health.is_deaf(probed + second, settings));
+    assert_eq!(health.heard_again(), probed + second);
+    assert!(!health.note_contact(probed + second * 2, probed + second, settings), "it is deaf no more");
+    assert_eq!(health.heard_again(), probed + second);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn three_witnesses_are_asked_first_and_then_the_others_and_the_silent_ones_again() {
     let mut world = World::with(7);
-    assert!(world.witnesses().is_empty(), "there is no doubt");
+    assert!(world.witnesses().is_empty(), "there is no inquiry");
     world.at(world.settings.suspect_timeout).judge();
     let first = world.witnesses();
     assert_eq!(first.len(), 3);
@@ -16,7 +16,7 @@ fn three_witnesses_are_asked_first_and_then_the_others_and_the_silent_ones_again
 }
 
 #[test]
-fn a_doubt_whose_first_probe_was_not_answered_is_in_vain_until_it_ends() {
+fn an_inquiry_whose_first_probe_was_not_answered_is_in_vain_until_it_ends() {
     let mut world = World::new();
     let in_vain = |world: &World| world.detector.inquiries.in_vain().collect::<Vec<_>>();
     world.at(world.settings.suspect_timeout).judge();
@@ -83,15 +83,15 @@ fn a_link_is_bad_if_a_witness_heard_the_member_two_heartbeats_after_this_node_di
 }
 
 #[test]
-fn who_took_a_member_over_because_of_doubts_could_not_have_heard_it_before() {
+fn who_took_a_member_over_because_others_were_unresponsive_could_not_have_heard_it_before() {
     for (later, is_degraded) in [(0, false), (1, true)] {
         let mut world = World::with(60);
         let (began, pause) = (world.settings.suspect_timeout, world.settings.probe_timeout);
         world.at(began);
-        let doubted = world.observers.neighbours().next().into_iter().collect();
-        _ = world.observers.walk(&world.cx, &world.view, doubted, pause, |_| true);
+        let unresponsive = world.observers.neighbours().next().into_iter().collect();
+        _ = world.observers.walk(&world.cx, &world.view, unresponsive, pause, |_| true);
         let is_passed = |slot: &Slot| world.observers.walk.taken_over_since(*slot).is_some();
-        let subject = world.observers.neighbours().find(is_passed).expect("the doubted one, and those behind it");
+        let subject = world.observers.neighbours().find(is_passed).expect("the unresponsive one, and those behind it");
         let run = world.view.record(subject).run;
         world.at(began * 2);
         world.detector.inquiries.probe_sent(run, world.now);
@@ -128,7 +128,7 @@ fn a_bad_link_is_told_once_and_again_when_the_member_was_heard_here_for_two_time
 }
 
 #[test]
-fn doubts_and_bad_links_are_counted_together_and_both_are_forgotten_with_the_member() {
+fn inquiries_and_bad_links_are_counted_together_and_both_are_forgotten_with_the_member() {
     let mut world = World::with(2);
     world.at(world.settings.suspect_timeout).judge();
     world.detector.link_degraded(&mut world.cx, &world.view, IT, WITNESS);

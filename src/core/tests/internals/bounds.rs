@@ -208,8 +208,8 @@ fn so_many_addresses_are_known_as_this_nodes_own() {
 
 #[test]
 fn a_second_observer_is_awaited_for_so_long_and_longer_where_others_may_be_gone_too() {
-    // Among few, everybody observes everybody; among many, a doubted neighbour is walked past, and others may be
-    // doubted.
+    // Among few, everybody observes everybody; among many, an unresponsive neighbour is walked past, and others may be
+    // unresponsive.
     for (members, patience) in [(3, CRASH_PATIENCE), (200, MANY_CRASHES_PATIENCE)] {
         let mut alone = Alone::with_teller();
         alone.told_of(0..members, Status::Up);
