@@ -29,6 +29,7 @@
 //!
 //! Must not know: the way a sign of life took.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -260,6 +261,23 @@ impl DetectorFacts<'_> {
         // A node in poor health looks again when it may be in better health.
         let is_stretched = self.health.stretch() > 1;
         if is_stretched { at.min(self.now + forgiving_step(self.settings)) } else { at }
+    }
+
+    /// Returns the members that are Suspect, or were `probed` in vain until their time was over, or whose port `refused` a link
+    /// while a probe was in vain.
+    pub(crate) fn unresponsive(
+        &self,
+        probed: impl Iterator<Item = Run>,
+        refused: impl Iterator<Item = Run>,
+    ) -> BTreeSet<Slot> {
+        let is_any_suspect = self.view.counts()[Status::Suspect.index()] > 0;
+        let is_suspect = |slot: &Slot| is_any_suspect && self.view.entry(*slot).status == Status::Suspect;
+        let suspects = self.view.live().iter().copied().filter(is_suspect);
+        let slot_of = |run| self.view.slot_of_run(run);
+        let is_silent = |slot: &Slot| self.threshold(*slot).is_some_and(|threshold| threshold <= self.now);
+        let silent = probed.filter_map(slot_of).filter(is_silent).chain(refused.filter_map(slot_of));
+        let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
+        suspects.chain(silent).filter(is_live).collect()
     }
 
     /// Returns the time for which an answer of these members is awaited where a crash may be found: it must be decided within a

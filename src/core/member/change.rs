@@ -83,7 +83,7 @@ impl Change {
                 Status::Joining | Status::Down | Status::Left(_) => {}
             }
         }
-        let was_listed_live = before.is_some_and(is_listed_live);
+        let was_listed_live = before.is_some_and(Status::is_member);
         if matches!(new.status, Status::Suspect | Status::Leaving) && !was_listed_live {
             report(ChangeKind::Joined, Arc::new(new.with_status(Status::Up)), None);
             before = Some(Status::Up);
@@ -91,10 +91,6 @@ impl Change {
         report(kind_of(before, new.status, method), Arc::clone(new), method);
         changes.into_iter().flatten()
     }
-}
-
-fn is_listed_live(status: Status) -> bool {
-    status.is_member()
 }
 
 /// Returns the kind of one step, both ends of which are the same run or follow each other directly.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
+use crate::election::Election;
 use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
@@ -46,7 +47,7 @@ impl Core {
                     && answer.beside.founded.is_some()
                     && self.joiner.may_be_found_by(self.view.me(), *sender, &record);
                 answer.shown.introduction = Some(self.on_i_am(*sender, nonce, record));
-                if is_finder && self.must_be_found() {
+                if is_finder && self.election().is_some_and(Election::is_forming) {
                     self.joiner.found_by(&mut outbox!(self), &self.reunion, sender.from);
                 }
             }

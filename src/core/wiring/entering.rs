@@ -82,11 +82,6 @@ impl Core {
         }
     }
 
-    /// Returns true if this node has to know, before it forms an electorate with others, whether there is one.
-    pub(crate) fn must_be_found(&self) -> bool {
-        self.election().is_some_and(Election::is_forming)
-    }
-
     /// Returns what is known of joining, if this node is joining.
     pub fn joining(&self) -> Option<JoinReport> {
         self.joiner.report(&self.cx, &self.view, &self.reunion)

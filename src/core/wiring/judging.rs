@@ -4,7 +4,6 @@
 //! Must not know: how silence is judged, how a case of a crash is decided (see `detection::crash`), how the graph is made, or how
 //! packets find their way.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::Core;
@@ -226,26 +225,22 @@ impl Core {
                         self.out().send_both_ways(observer, &Message::Severed { run, age_ms, is_sure });
                     }
                 }
-                (CrashStep::Convict, Some(slot)) => self.convict(slot),
+                (CrashStep::Convict, Some(slot)) => {
+                    debug_assert!(slot != View::ME);
+                    self.cx.timers.cancel(Timer::Crash(run));
+                    self.cx.counters.suspicions_raised += 1;
+                    self.cx.counters.crashes_detected += 1;
+                    if self.view.record(slot).status == Status::Up {
+                        self.record_verdict(slot, Status::Suspect, Some(DetectionMethod::ConnectionLost));
+                    }
+                    self.record_verdict(slot, Status::Down, Some(DetectionMethod::ConnectionLost));
+                }
                 (
                     CrashStep::Reopen | CrashStep::Probe | CrashStep::Walk | CrashStep::Ask | CrashStep::Convict,
                     None,
                 ) => {}
             }
         }
-    }
-
-    /// Pronounces the verdict.
-    fn convict(&mut self, subject: Slot) {
-        debug_assert!(subject != View::ME);
-        let run = self.view.record(subject).run;
-        self.cx.timers.cancel(Timer::Crash(run));
-        self.cx.counters.suspicions_raised += 1;
-        self.cx.counters.crashes_detected += 1;
-        if self.view.record(subject).status == Status::Up {
-            self.record_verdict(subject, Status::Suspect, Some(DetectionMethod::ConnectionLost));
-        }
-        self.record_verdict(subject, Status::Down, Some(DetectionMethod::ConnectionLost));
     }
 
     /// Takes another observer's report that it cannot reach a member's process.
@@ -366,7 +361,9 @@ impl Core {
     /// Takes the next step past unresponsive members, and asks those that it comes to; behind a process that died by a link, too,
     /// which a dead process refuses at once.
     pub(crate) fn walk(&mut self) {
-        let (unresponsive, pause) = (self.unresponsive(), self.detector_facts().patience_with(self.observers.neighbours()));
+        let facts = self.detector_facts();
+        let pause = facts.patience_with(self.observers.neighbours());
+        let unresponsive = facts.unresponsive(self.detector.inquiries.in_vain(), self.crashes.in_vain());
         let is_crashed = |run| self.crashes.is_in_vain(run);
         let Walked { shift, asked } = self.observers.walk(&self.cx, &self.view, unresponsive, pause, is_crashed);
         self.act_on_shift(shift);
@@ -379,19 +376,5 @@ impl Core {
                 self.open_case(run, CRASH_REVIEWS);
             }
         }
-    }
-
-    /// Returns the members that are Suspect, or were asked in vain until their time was over.
-    fn unresponsive(&self) -> BTreeSet<Slot> {
-        let suspected = self.view.counts()[Status::Suspect.index()] > 0;
-        let is_suspect = |slot: &Slot| self.view.entry(*slot).status == Status::Suspect;
-        let suspects = self.view.live().iter().copied().filter(|slot| suspected && is_suspect(slot));
-        let slot_of = |run| self.view.slot_of_run(run);
-        let is_silent =
-            |slot: &Slot| self.detector_facts().threshold(*slot).is_some_and(|threshold| threshold <= self.cx.now);
-        let silent = self.detector.inquiries.in_vain().filter_map(slot_of).filter(is_silent);
-        let silent = silent.chain(self.crashes.in_vain().filter_map(slot_of));
-        let is_live = |slot: &Slot| *slot != View::ME && self.view.entry(*slot).status.is_live();
-        suspects.chain(silent).filter(is_live).collect()
     }
 }

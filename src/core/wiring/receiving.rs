@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 
 use crate::Core;
 use crate::counters::DropReason;
+use crate::election::Election;
 use crate::io::{Notice, Receiver};
 use crate::limits::ANSWER_INTERVAL;
 use crate::member::Record;
@@ -284,7 +285,9 @@ impl Core {
             packet.push(&Message::Ack { nonce });
             self.out().send_by_bootstrap(sender.from, &packet.finish());
         }
-        let may_meet = !self.cx.phase.is_joining() || self.must_be_found();
+        // It has to know, before it forms an electorate with others, whether there is one.
+        let is_forming = self.election().is_some_and(Election::is_forming);
+        let may_meet = !self.cx.phase.is_joining() || is_forming;
         let out = &mut outbox!(self);
         if answer_proven(out, self.lead.as_deref(), may_meet, sender, answer) || answer_unbound(out, sender, answer) {
             return;
@@ -305,14 +308,14 @@ impl Core {
         let may_know = is_introduction || is_expected;
         let turn = if is_introduction { Turn::Introduction } else { Turn::Question };
         let is_allowed = self.packets.turns.take(self.cx.now, turn, sender.from)
-            || (self.must_be_found() && self.joiner.take_answer_to_finder(self.cx.now, sender.from));
+            || (is_forming && self.joiner.take_answer_to_finder(self.cx.now, sender.from));
         if !is_allowed {
             return self.cx.counters.drop(DropReason::RateLimited);
         }
         let nonce = self.packets.prover.nonce(sender.from, self.cx.now);
         let mut packet = if may_know { self.out().packet(usize::MAX) } else { self.out().anonymous_packet(usize::MAX) };
         packet.push(&Message::WhoAreYou { nonce, echo: answer.owed.introduce.or(answer.owed.probed) });
-        if packet.len() > sender.bytes && self.must_be_found() {
+        if packet.len() > sender.bytes && is_forming {
             // A bare heartbeat is too short for a question, but its sender looks here if a stranger answers.
             packet = self.out().anonymous_packet(usize::MAX);
             packet.push(&Message::Reply);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::machine::{Audience, CrashFacts, CrashStep, Crashes, Observer};
+use super::{Audience, CrashFacts, CrashStep, Crashes, Observer};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS};
 use crate::member::Run;
 use crate::time::Time;

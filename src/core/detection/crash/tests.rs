@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::machine::{Audience, CrashFacts, CrashStep, Crashes, Observer, PROBES, PROBES_ALONE};
+use super::{Audience, CrashFacts, CrashStep, Crashes, Observer, PROBES, PROBES_ALONE};
 use crate::limits::{CRASH_PATIENCE, CRASH_REVIEW, CRASH_REVIEWS, MANY_CRASHES_PATIENCE, MAX_CRASH_WITNESSES};
 use crate::member::Run;
 use crate::time::Time;

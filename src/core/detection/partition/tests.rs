@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::machine::{Far, Partition, Report};
+use super::{Far, Partition, Report};
 use crate::limits::MAX_PARTITION_LOST;
 use crate::member::{NodeId, Run};
 use crate::settings::{Profile, Settings};
