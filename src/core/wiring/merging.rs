@@ -292,6 +292,7 @@ impl Core {
         let after = self.view.get(slot).map(|entry| Arc::clone(&entry.record));
         let was_live = before.as_ref().is_some_and(|held| held.status.is_live());
         let is_live = after.as_ref().is_some_and(|held| held.status.is_live());
+        let both = before.as_ref().zip(after.as_ref());
         // Programs are told.
         match (&before, &after) {
             (_, Some(after)) => {
@@ -318,32 +319,27 @@ impl Core {
             if was_live != is_live || is_over {
                 let shift = self.observers.place_anew(&self.cx, &self.view, slot);
                 self.act_on_shift(shift);
-                if before.is_some() && after.is_some() {
+                if both.is_some() {
                     // It may be observed as before; the link to a new member is planned as it comes to be observed.
                     self.plan_link(slot);
                 }
-            } else if before
-                .as_ref()
-                .is_some_and(|held| after.as_ref().is_some_and(|after| after.status != held.status))
-            {
+            } else if both.is_some_and(|(held, after)| held.status != after.status) {
                 self.plan_walk(slot);
             }
-            if let (Some(held), Some(after)) = (&before, &after)
-                && after.status != Status::Up
-            {
+            if let Some((held, _)) = both.filter(|(_, after)| after.status != Status::Up) {
                 self.detector.inquiries.forget(held.run);
             }
-        }
-        let Some(after) = &after else { return };
-        if slot != View::ME {
-            self.watch(slot);
-            let has_moved = before.as_ref().is_some_and(|held| held.run == after.run && held.address != after.address);
-            if has_moved && !self.paths.links.is_at(after.run, after.address) {
+            if after.is_some() {
+                self.watch(slot);
+            }
+            let moved = both.filter(|(held, after)| held.run == after.run && held.address != after.address);
+            if moved.is_some_and(|(_, after)| !self.paths.links.is_at(after.run, after.address)) {
                 // What led to the old address may break never, or as late as the kernel gives it up, and shows nothing of the
                 // process until then.
                 self.link_anew(slot, Parting::TheyMoved);
             }
         }
+        let Some(after) = &after else { return };
         let from = if let Cause::Told { from, .. } = cause { from } else { None };
         if !self.cx.phase.is_joining() && !self.out().is_withheld(slot) {
             // A verdict that is withheld goes nowhere, and nothing does while this node is no member itself.
