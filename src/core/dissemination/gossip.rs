@@ -26,19 +26,34 @@ use std::collections::VecDeque;
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
+use rand_chacha::ChaCha8Rng;
 
-use super::Gossip;
+use super::flood::Flooding;
+use super::sync::FingerprintMismatch;
 use crate::context::Context;
 use crate::limits::{ANYBODY_ONE_IN, MAX_RECENT_UPDATES};
 use crate::map::Map;
+use crate::member::Run;
 use crate::packet::Outbox;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Message, PacketBuilder};
 
+/// Everything by which updates spread: a machine. It is lent the outbox, and sends by itself; what else its packets carry is
+/// the wiring's (see `wiring::spreading`).
+#[derive(Debug, Clone)]
+pub(crate) struct Gossip {
+    pub(super) rng: ChaCha8Rng,
+    /// Updates that may still be worth sending.
+    pub(super) recent: Recent,
+    rounds: Rounds,
+    pub(super) flooding: Flooding,
+    pub(super) sync: FingerprintMismatch,
+}
+
 /// The turns of peers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rounds {
+struct Rounds {
     /// The number of heartbeats sent since the last tick.
     heartbeats: usize,
     /// The peers that are still to be sent to in this round; the next is at the back.
@@ -47,7 +62,7 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// Notes that a peer is not sent to any more in this round.
-    pub(super) fn had_turn(&mut self, slot: Slot) {
+    fn had_turn(&mut self, slot: Slot) {
         self.round.retain(|other| *other != slot);
     }
 }
@@ -118,6 +133,38 @@ impl Recent {
 }
 
 impl Gossip {
+    pub(crate) fn new(rng: ChaCha8Rng) -> Self {
+        Self {
+            rng,
+            recent: Recent::default(),
+            rounds: Rounds::default(),
+            flooding: Flooding::default(),
+            sync: FingerprintMismatch::default(),
+        }
+    }
+
+    /// Notes that a member's record changed, as this run says. `is_own`: the change is this node's, which sends it to more peers,
+    /// and once more.
+    pub(crate) fn spread(&mut self, cx: &mut Context, slot: Slot, from: Option<Run>, is_own: bool) {
+        self.recent.note(slot);
+        self.flood_news(cx, slot, from);
+        if is_own {
+            self.flooding.originate(slot);
+        }
+    }
+
+    /// Forgets a place in the view, before the table gives it to somebody else.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.recent.forget(slot);
+        self.rounds.had_turn(slot);
+        self.flooding.forget(slot);
+    }
+
+    /// Forgets everything but its random numbers.
+    pub(crate) fn forget_everybody(&mut self) {
+        *self = Self::new(self.rng.clone());
+    }
+
     /// Begins at a random point of the interval, so that nodes started together do not send together.
     pub(crate) fn start(&mut self, cx: &mut Context) {
         let phase = self.rng.random::<f64>();

@@ -5,7 +5,7 @@
 //! | this node's place in the graph, and its neighbours | `graph` |
 //! | rings of names | `rings` |
 //! | who is observed besides for a while: displaced neighbours, recent members and their sponsors | `extra` |
-//! | walking past unresponsive members, and one way of such a walk | `walk`, `path` |
+//! | walking past unresponsive members | `walk` |
 //!
 //! Invariants: the rings are made of the names of live members alone, so that two nodes with the same view compute the same
 //! ones, and each can say who observes another; they are symmetric. What `extra` and `walk` add
@@ -20,7 +20,6 @@
 
 mod extra;
 mod graph;
-mod path;
 mod rings;
 #[cfg(test)]
 mod tests;
