@@ -61,15 +61,6 @@ pub(crate) struct Founding {
     pub(crate) met_joiners: bool,
 }
 
-/// The answer of a node that is Joining itself.
-#[derive(Debug)]
-pub(crate) struct NotUp {
-    pub(crate) nonce: Nonce,
-    pub(crate) record: Record,
-    /// The candidates that it named beside its answer.
-    pub(crate) seeking: Option<Seeking>,
-}
-
 /// Another node that is Joining.
 #[derive(Debug, Clone, Copy)]
 struct OtherJoiner {
@@ -186,24 +177,22 @@ impl Joiner {
         }
     }
 
-    /// Handles the answer of a node that is Joining itself.
+    /// Handles the answer of a node that is Joining itself; returns true if it counts. `waiting`: those that asked this one.
     pub(crate) fn on_not_up(
         &mut self,
         out: &mut Outbox<'_>,
         reunion: &Reunion,
         waiting: impl FnOnce() -> Vec<Newcomer>,
-        may_form: bool,
-        is_raising: bool,
-        answer: &NotUp,
-    ) -> Option<JoinStep> {
+        nonce: Nonce,
+        record: &Record,
+        seeking: Option<Seeking>,
+    ) -> bool {
         let (now, interval) = (out.cx.now, out.cx.settings.retry_interval);
-        let NotUp { nonce, record, seeking } = answer;
-        let (joining, answerer) = self.answer_by(out.cx, *nonce)?;
-        let Answerer { address: asked, is_told } = answerer;
+        let Some((joining, Answerer { address: asked, is_told })) = self.answer_by(out.cx, nonce) else { return false };
         let founding = &mut joining.founding;
         founding.met_joiners |= is_told;
         let before = founding.first();
-        let candidacy = seeking.as_ref().and_then(|seeking| seeking.candidacy);
+        let candidacy = seeking.and_then(|seeking| seeking.candidacy);
         let address = if is_told { record.address } else { asked };
         founding.answered_by(asked, OtherJoiner { run: record.run, is_told, address, candidacy, at: now });
         joining.asked.answered(asked, Contacted::NotUp { id: Some(record.id.clone()) }, now);
@@ -217,8 +206,8 @@ impl Joiner {
                 self.tell_candidate(out, reunion, &waiting());
             }
         }
-        self.heard_of_candidate(out, reunion, seeking.as_ref().and_then(|seeking| seeking.first));
-        self.consider_founding(out, reunion, may_form, is_raising)
+        self.heard_of_candidate(out, reunion, seeking.and_then(|seeking| seeking.first));
+        true
     }
 
     /// Tells the nodes that asked this one, and those that it asks, at once that another candidate comes first: as many

@@ -29,7 +29,6 @@ mod sponsor;
 mod status;
 mod transfer;
 
-pub(crate) use founding::NotUp;
 pub(crate) use join::{JoinStep, Joiner};
 pub(crate) use names::NameProbes;
 pub(crate) use reachable::push_unreachable;

@@ -15,7 +15,6 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
 use crate::election::Election;
-use crate::joining::NotUp;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
 use crate::packet::{Answer, Introduction, News, Sender, Turn};
@@ -72,12 +71,11 @@ impl Core {
                 if self.joiner.has_asked(nonce) {
                     self.reunion.answered_not_up(&mut self.cx, sender.from, &record.id);
                 }
-                let answer = NotUp { nonce, record, seeking: answer.beside.seeking.take() };
-                let (may_form, is_raising) = (self.may_form(), self.me.incarnation.is_waiting());
-                let (out, reunion, joiners) = (&mut outbox!(self), &self.reunion, &self.sponsor.joiners);
-                let waiting = || joiners.all_waiting();
-                let step = self.joiner.on_not_up(out, reunion, waiting, may_form, is_raising, &answer);
-                self.take_joiner_step(step);
+                let (out, reunion, seeking) = (&mut outbox!(self), &self.reunion, answer.beside.seeking.take());
+                let waiting = || self.sponsor.joiners.all_waiting();
+                if self.joiner.on_not_up(out, reunion, waiting, nonce, &record, seeking) {
+                    self.consider_founding();
+                }
             }
             Message::Refused { nonce, refusal } => self.on_refused(*sender, nonce, refusal),
             Message::Behind { nonce, incarnation: held } => {

@@ -20,9 +20,12 @@ use crate::wire::{Message, Nonce, Refusal, Seeking};
 
 /// This node's own way in.
 impl Core {
-    /// Returns true if the members of this node's cluster would form an electorate, and it knows of none.
-    pub(crate) fn may_form(&self) -> bool {
-        self.election().is_some_and(|election| election.founded().is_none())
+    /// Founds a cluster, if it is time: the members of this one would form an electorate, perhaps, and it knows of none.
+    pub(crate) fn consider_founding(&mut self) {
+        let may_form = self.election().is_some_and(|election| election.founded().is_none());
+        let is_raising = self.me.incarnation.is_waiting();
+        let step = self.joiner.consider_founding(&mut outbox!(self), &self.reunion, may_form, is_raising);
+        self.take_joiner_step(step);
     }
 
     /// Does what the joiner says.

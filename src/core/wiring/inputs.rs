@@ -108,11 +108,7 @@ impl Core {
     pub(crate) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::JoinTry => self.joiner.try_to_join(&mut outbox!(self), &self.reunion),
-            Timer::Found => {
-                let (may_form, is_raising) = (self.may_form(), self.me.incarnation.is_waiting());
-                let step = self.joiner.consider_founding(&mut outbox!(self), &self.reunion, may_form, is_raising);
-                self.take_joiner_step(step);
-            }
+            Timer::Found => self.consider_founding(),
             Timer::Transfer => {
                 let step = self.joiner.pull_again(&mut outbox!(self), &self.reunion);
                 self.take_joiner_step(step);
