@@ -18,7 +18,7 @@ use crate::election::Election;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
 use crate::packet::{Answer, Introduction, News, Sender, Turn};
-use crate::wire::{Confirmation, Heartbeat, Message};
+use crate::wire::{Confirmation, Message};
 
 impl Core {
     /// Hands a message on: the table of all kinds. Returns `None` if only a member may say this (`member?`), and the sender is
@@ -210,23 +210,6 @@ impl Core {
             Message::Receipt { number } => self.messages.direct.on_receipt(&mut outbox!(self), member?, number),
             // They are read apart (see `packet::inbox`).
             Message::Update(_) | Message::Heartbeat(_) => self.cx.counters.drop(DropReason::WrongState),
-        }
-        Some(())
-    }
-
-    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node. Returns
-    /// `None` if the sender is no member.
-    pub(crate) fn on_heartbeat(&mut self, sender: &Sender, heartbeat: Heartbeat, answer: &Answer) -> Option<()> {
-        let slot = self.member(sender, answer).filter(|_| !self.cx.phase.is_joining())?;
-        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat);
-        if !echoed.is_new {
-            return Some(());
-        }
-        if let Some(round_trip) = echoed.round_trip {
-            self.cx.counters.round_trips.observe(round_trip);
-        }
-        if let Some(hold) = self.detector_facts().recent_echo(slot, heartbeat, echoed.before) {
-            self.note_contact(slot, self.cx.now - hold);
         }
         Some(())
     }

@@ -17,7 +17,7 @@ use crate::observers::{Shift, Walked};
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
-use crate::wire::Message;
+use crate::wire::{Heartbeat, Message};
 
 /// Silence, and signs of life.
 impl Core {
@@ -141,6 +141,20 @@ impl Core {
         self.take_crash_steps(run, steps);
         for slot in told {
             self.out().send_both_ways(slot, &Message::Alive { run, sequence });
+        }
+    }
+
+    /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
+    pub(crate) fn on_heartbeat(&mut self, slot: Slot, heartbeat: Heartbeat) {
+        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat);
+        if !echoed.is_new {
+            return;
+        }
+        if let Some(round_trip) = echoed.round_trip {
+            self.cx.counters.round_trips.observe(round_trip);
+        }
+        if let Some(hold) = self.detector_facts().recent_echo(slot, heartbeat, echoed.before) {
+            self.note_contact(slot, self.cx.now - hold);
         }
     }
 

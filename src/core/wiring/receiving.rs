@@ -143,7 +143,10 @@ impl Core {
         for received in inbox.drain() {
             let taken = match received {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
-                Received::Heartbeat(heartbeat) => self.on_heartbeat(sender, heartbeat, &answer),
+                Received::Heartbeat(heartbeat) => {
+                    let member = self.member(sender, &answer).filter(|_| !self.cx.phase.is_joining());
+                    member.map(|slot| self.on_heartbeat(slot, heartbeat))
+                }
                 Received::News(news) => self.on_news(sender, news, &mut answer),
             };
             answer.stranger |= taken.is_none();
