@@ -1,4 +1,4 @@
-//! Doubt of oneself, of one's links, and of members that keep refuting.
+//! Local health: late ticks, bad links; and members that keep refuting.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn keep_busy(net: &mut Net, node: usize, each: Duration, lasting: Duration) {
 }
 
 #[test]
-fn a_node_that_is_busy_does_not_doubt_itself_and_sees_the_dead_in_time() {
+fn a_node_that_is_busy_stays_in_health_and_sees_the_dead_in_time() {
     for profile in Profile::ALL {
         let mut net = Net::cluster(profile, 2);
         net.run(net.settings.suspect_timeout * 2);
@@ -103,7 +103,7 @@ fn a_node_that_is_busy_does_not_doubt_itself_and_sees_the_dead_in_time() {
 }
 
 #[test]
-fn a_starved_node_that_also_worked_doubts_itself_for_the_rest() {
+fn a_starved_node_that_also_worked_is_in_poor_health_for_the_rest() {
     let mut net = Net::cluster(Profile::Local, 3);
     net.run(Duration::from_secs(5));
     for _ in 0..10 {
@@ -351,7 +351,7 @@ fn several_bad_links_are_evidence_against_the_listener() {
         net.cut_one_way(other, 1);
     }
     let is_ill = |net: &Net| net.nodes[1].core.health_score() >= UNHEALTHY_FROM;
-    net.run_until(Duration::from_secs(20), "it doubts itself", is_ill);
+    net.run_until(Duration::from_secs(20), "it is in poor health", is_ill);
     net.run(Duration::from_secs(60));
     let why = |notice: &Notice| matches!(notice, Notice::Unhealthy { why: HealthEvidence::DegradedLinks { links }, .. } if *links >= 2);
     assert!(net.nodes[1].notices.iter().any(why), "{:?}", net.nodes[1].notices);
