@@ -347,9 +347,33 @@ impl LocalHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::Run;
+    use crate::timers::Timer;
 
     fn at(ms: u64) -> Time {
         Time::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn an_input_is_as_late_as_the_driver_was_idle_and_may_be_as_old_as_the_deadline_that_was_missed() {
+        let settings = Settings::default();
+        let pause = pause_from(&settings);
+        let mut cx = Context::new(at(0), Run(1), 1, settings, 0);
+        let mut health = LocalHealth::new(at(0));
+        let (before, due) = (at(900), at(1_000));
+        cx.timers.set(Timer::Gossip, due);
+        let mut comes = |health: &mut LocalHealth, now: Time| {
+            cx.now = now;
+            let late = health.note_input(&mut cx, before);
+            (late.map(|late| late.idle), cx.arrived, health.may_have_waited(now))
+        };
+        let (soon, late) = (due + pause / 8, due + pause);
+        assert_eq!(comes(&mut health, at(999)), (None, at(999), Duration::ZERO));
+        assert_eq!(comes(&mut health, due), (Some(Duration::ZERO), due, Duration::ZERO));
+        assert_eq!(comes(&mut health, soon), (Some(pause / 8), soon, soon.since(before)));
+        assert_eq!(comes(&mut health, late), (Some(pause), due, late.since(before)));
+        health.note_work(late, pause / 4);
+        assert_eq!(comes(&mut health, late), (Some(pause * 3 / 4), due, late.since(before)));
     }
 
     #[test]
