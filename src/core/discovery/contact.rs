@@ -13,7 +13,6 @@ use super::reunion::Reunion;
 use crate::context::Context;
 use crate::io::{CommandError, Contacted, Reply, Ticket};
 use crate::limits::{CONTACT_TIMEOUT, MAX_PENDING_COMMANDS, MAX_SEEDS};
-use crate::member::NodeId;
 use crate::packet::Outbox;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -51,8 +50,8 @@ impl Reunion {
         let contact = Contact { deadline: out.cx.now + CONTACT_TIMEOUT, results };
         self.contacts.open.insert(ticket, contact);
         let me = out.view.me();
-        let (mine, id) = (me.address, me.id.clone());
-        self.answered_contact(out.cx, mine, &id);
+        let (mine, answer) = (me.address, Contacted::Answered { id: me.id.clone() });
+        self.contacted(out.cx, mine, &answer);
         if out.cx.phase.is_joining() {
             // Not a member yet: these are places to join through.
             self.join_through(addresses.iter().copied().filter(|address| *address != mine));
@@ -93,24 +92,14 @@ impl Reunion {
         }
     }
 
-    /// Takes note that a member answered at this address.
-    pub(crate) fn answered_contact(&mut self, cx: &mut Context, from: SocketAddr, id: &NodeId) {
-        self.contacted(cx, from, || Contacted::Answered { id: id.clone() });
-    }
-
-    /// Takes note that somebody answered at this address who is no member yet.
-    pub(crate) fn answered_not_up(&mut self, cx: &mut Context, from: SocketAddr, id: &NodeId) {
-        self.contacted(cx, from, || Contacted::NotUp { id: Some(id.clone()) });
-    }
-
     /// Takes note of an answer from this address in the commands that wait for one, and ends those that wait for
     /// nothing more.
-    pub(crate) fn contacted(&mut self, cx: &mut Context, from: SocketAddr, what: impl Fn() -> Contacted) {
+    pub(crate) fn contacted(&mut self, cx: &mut Context, from: SocketAddr, what: &Contacted) {
         self.note_somebody_else(from);
         let mut complete = Vec::new();
         for (ticket, contact) in &mut self.contacts.open {
             for (_, result) in contact.results.iter_mut().filter(|(address, _)| *address == from) {
-                result.improve(what());
+                result.improve(what.clone());
             }
             if contact.results.iter().all(|(_, contacted)| contacted.is_final()) {
                 complete.push(*ticket);

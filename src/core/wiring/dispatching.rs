@@ -15,6 +15,7 @@ use crate::Core;
 use crate::counters::DropReason;
 use crate::dissemination::Gossip;
 use crate::election::Election;
+use crate::io::Contacted;
 use crate::limits::MAX_WANTS;
 use crate::member::{LeaveReason, Status};
 use crate::packet::{Answer, Introduction, News, Sender, Turn};
@@ -69,7 +70,8 @@ impl Core {
             }
             Message::NotUp { nonce, record, .. } => {
                 if self.joiner.has_asked(nonce) {
-                    self.reunion.answered_not_up(&mut self.cx, sender.from, &record.id);
+                    let what = Contacted::NotUp { id: Some(record.id.clone()) };
+                    self.reunion.contacted(&mut self.cx, sender.from, &what);
                 }
                 let (out, reunion, seeking) = (&mut outbox!(self), &self.reunion, answer.beside.seeking.take());
                 let waiting = || self.sponsor.joiners.all_waiting();

@@ -50,7 +50,7 @@ impl Core {
         if !self.joiner.on_welcome(&mut self.cx, nonce, sponsor, founded.is_some()) {
             return;
         }
-        self.reunion.answered_contact(&mut self.cx, sender.from, &sponsor.id);
+        self.reunion.contacted(&mut self.cx, sender.from, &Contacted::Answered { id: sponsor.id.clone() });
         if let Some(founded) = founded {
             self.on_electorate_report(sender.run, founded);
         }
@@ -60,7 +60,7 @@ impl Core {
     /// Takes a refusal.
     pub(crate) fn on_refused(&mut self, sender: Sender, nonce: Nonce, refusal: Refusal) {
         if self.joiner.has_asked(nonce) || self.packets.prover.is_nonce(nonce, sender.from, self.cx.now) {
-            self.reunion.contacted(&mut self.cx, sender.from, || Contacted::Refused(refusal.clone()));
+            self.reunion.contacted(&mut self.cx, sender.from, &Contacted::Refused(refusal.clone()));
         }
         let step = self.joiner.on_refused(&mut outbox!(self), &self.reunion, sender, nonce, refusal);
         self.take_joiner_step(step);
@@ -189,7 +189,7 @@ impl Core {
         self.sponsor.name_answered(&mut outbox!(self), founded, sender, echo);
         let is_right = self.packets.prover.is_nonce(echo, sender.from, self.cx.now);
         if is_right {
-            self.reunion.contacted(&mut self.cx, sender.from, || Contacted::NotUp { id: None });
+            self.reunion.contacted(&mut self.cx, sender.from, &Contacted::NotUp { id: None });
         }
         if !is_right {
             self.cx.counters.drop(DropReason::Unasked);
@@ -218,7 +218,7 @@ impl Core {
         // A record that needs a note is told by others, never by its owner.
         let says_so_itself = matches!(record.status, Status::Up | Status::Leaving);
         if record.status == Status::Joining {
-            self.reunion.answered_not_up(&mut self.cx, sender.from, &record.id);
+            self.reunion.contacted(&mut self.cx, sender.from, &Contacted::NotUp { id: Some(record.id.clone()) });
         }
         if self.cx.phase.is_joining() {
             return Introduction::Met;
@@ -227,7 +227,7 @@ impl Core {
             return Introduction::Ignored;
         }
         if is_here {
-            self.reunion.answered_contact(&mut self.cx, sender.from, &record.id);
+            self.reunion.contacted(&mut self.cx, sender.from, &Contacted::Answered { id: record.id.clone() });
         }
         if let Some(incarnation) =
             self.view.tombstones.incarnation(record.id.as_str()).filter(|b| record.incarnation <= *b)

@@ -328,7 +328,7 @@ impl Core {
             LinkEvent::Closed => _ = self.paths.bootstrap.remove(link),
             LinkEvent::Unopened(why) => {
                 self.paths.bootstrap.remove(link);
-                self.reunion.contacted(&mut self.cx, address, || Contacted::Unopened(why));
+                self.reunion.contacted(&mut self.cx, address, &Contacted::Unopened(why));
                 self.joiner.turned_down(&mut self.cx, address, why);
             }
         }
