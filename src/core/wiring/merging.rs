@@ -37,7 +37,6 @@ use crate::membership::accusation::{
 };
 use crate::membership::{Rivals, note_removal};
 use crate::packet::News;
-use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Peer, Slot, View};
 use crate::wire::Note;
@@ -64,31 +63,27 @@ impl Core {
             }
             return None;
         }
-        match self.view.slot_of_member(hint, &record) {
-            None => self.meet(record, hash, note, from),
-            Some(slot) => {
-                let held = self.view.record(slot);
-                if record.status == Status::Suspect && self.cx.may_be_delayed() {
-                    self.cx.counters.drop(DropReason::Outdated);
-                } else if record.supersedes(held) {
-                    let is_removal = |status| status == Status::Left(LeaveReason::Forced);
-                    if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
-                        // At the incarnation that it has raised meanwhile.
-                        let removed = Arc::new(record.with_status(Status::Left(LeaveReason::Forced)));
-                        let hash = removed.hash();
-                        self.supersede(slot, removed, hash, None, None);
-                    } else if !take_hold_off(&mut self.out(), slot, &record, note, from) {
-                        self.supersede(slot, record, hash, note, from);
-                    }
-                } else if let Some(note) = note
-                    && record == *held
-                    && compare_notes(&self.cx, &mut self.view, slot, note)
-                {
-                    self.gossip.spread(&mut self.cx, slot, None, false);
-                }
-                self.view.get(slot).map(|entry| entry.hash)
+        let Some(slot) = self.view.slot_of_member(hint, &record) else { return self.meet(record, hash, note, from) };
+        let held = self.view.record(slot);
+        if record.status == Status::Suspect && self.cx.may_be_delayed() {
+            self.cx.counters.drop(DropReason::Outdated);
+        } else if record.supersedes(held) {
+            let is_removal = |status| status == Status::Left(LeaveReason::Forced);
+            if held.run == record.run && is_removal(held.status) && !is_removal(record.status) {
+                // At the incarnation that it has raised meanwhile.
+                let removed = Arc::new(record.with_status(held.status));
+                let hash = removed.hash();
+                self.supersede(slot, removed, hash, None, None);
+            } else if !take_hold_off(&mut self.out(), slot, &record, note, from) {
+                self.supersede(slot, record, hash, note, from);
             }
+        } else if let Some(note) = note
+            && record == *held
+            && compare_notes(&self.cx, &mut self.view, slot, note)
+        {
+            self.gossip.spread(&mut self.cx, slot, None, false);
         }
+        self.view.get(slot).map(|entry| entry.hash)
     }
 
     /// Merges an update of the record that was held for this member when the packet was opened. No held record has a
@@ -130,8 +125,8 @@ impl Core {
         self.health.heard(self.cx.now);
         self.view.tombstones.remove(&record.id);
         let joiner = self.sponsor.joiners.take(&record);
-        let mut peer = Peer::new(lived_at(self.cx.now, note)).with_proof(joiner.proven);
-        let method = note.map(|note| note.method);
+        let (sign, method) = (self.cx.now - note.map_or(Duration::ZERO, Note::age), note.map(|note| note.method));
+        let mut peer = Peer::new(sign).with_proof(joiner.proven);
         peer.method = method;
         let slot = self.view.insert(record, hash, peer);
         self.arrivals.note_arrival(self.cx.now, slot);
@@ -161,7 +156,7 @@ impl Core {
             return self.cx.counters.drop(DropReason::Malformed);
         }
         self.cx.counters.updates_merged += 1;
-        let (sign, method) = (lived_at(self.cx.now, note), note.map(|note| note.method));
+        let (sign, method) = (self.cx.now - note.map_or(Duration::ZERO, Note::age), note.map(|note| note.method));
         let mut is_brought_in = false;
         let new_peer = if is_new_run {
             tell_replaced(&mut self.out(), slot, &held, &record);
@@ -218,11 +213,6 @@ impl Core {
         self.view.peer_mut(slot).method = method;
         self.settle(Transition { slot, before: Some(held), listed: None, method, cause });
     }
-}
-
-/// Returns the time at which a member lived by such a note; now, if it needs none.
-fn lived_at(now: Time, note: Option<Note>) -> Time {
-    now - note.map_or(Duration::ZERO, Note::age)
 }
 
 /// Reaping.
