@@ -95,13 +95,14 @@ impl Core {
         if !self.cx.phase.is_joining() || self.me.incarnation.is_waiting() {
             return;
         }
-        if let Some(slot) = self.view.slot_of_run(sponsor)
-            && self.view.record(slot).address == address
-        {
-            // Its welcome echoed the nonce that was sent to this address.
-            self.proved_at_address(slot);
+        if let Some(slot) = self.view.slot_of_run(sponsor) {
+            if self.view.record(slot).address == address {
+                // Its welcome echoed the nonce that was sent to this address.
+                self.proved_at_address(slot);
+            }
+            let shift = self.observers.observe_besides(&self.cx, &self.view, slot);
+            self.act_on_shift(shift);
         }
-        self.observe_besides(sponsor);
         if !self.joiner.request_reach(&mut outbox!(self)) {
             self.become_up();
         }

@@ -327,14 +327,6 @@ impl Core {
 
 /// The members that this node observes.
 impl Core {
-    /// Begins to observe a member that this node brought in, or that brought it in.
-    pub(crate) fn observe_besides(&mut self, run: Run) {
-        if let Some(slot) = self.view.slot_of_run(run).filter(|slot| *slot != View::ME) {
-            let shift = self.observers.observe_besides(&self.cx, &self.view, slot);
-            self.act_on_shift(shift);
-        }
-    }
-
     /// Begins and ceases to observe members, as the graph says.
     pub(crate) fn act_on_shift(&mut self, shift: Shift) {
         if let Some(quickest) = shift.quickest {

@@ -339,7 +339,8 @@ impl Core {
         if let Cause::Told { is_brought_in, .. } = cause {
             if is_brought_in && after.status == Status::Up {
                 self.lease_updates.teach(&mut outbox!(self), after.address, after.run);
-                self.observe_besides(after.run);
+                let shift = self.observers.observe_besides(&self.cx, &self.view, slot);
+                self.act_on_shift(shift);
             }
             if before.is_some() && after.status == Status::Left(LeaveReason::Forced) {
                 note_removal(&mut self.out(), slot, was_live, from);
