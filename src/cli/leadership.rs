@@ -208,6 +208,7 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
         let is_voting = match voter.votes {
             Some(true) => "yes",
             Some(false) if voter.lost_disk => "no (data lost)",
+            Some(false) if voter.disk_refused => "no (disk)",
             Some(false) => "no",
             None => NOTHING,
         };

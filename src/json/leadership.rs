@@ -206,6 +206,10 @@ pub struct Voter {
     /// exchanged. The node says so itself, to all.
     #[serde(default)]
     pub lost_disk: bool,
+    /// True if the voter stands aside until its disk takes its ballot: the disk is full, read-only or broken. The node says so
+    /// itself, to all.
+    #[serde(default)]
+    pub disk_refused: bool,
 }
 
 #[cfg(feature = "agent")]
@@ -232,6 +236,7 @@ impl Voters {
             lag: None,
             votes: None,
             lost_disk: false,
+            disk_refused: false,
         };
         Self {
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
@@ -318,17 +323,21 @@ impl Voters {
                     lag: None,
                     votes: None,
                     lost_disk: false,
+                    disk_refused: false,
                 });
             }
             let Some(voter) = self.voters.iter_mut().find(|voter| voter.identity == identity) else { continue };
             voter.votes = standings.votes(standing, now);
             voter.lost_disk = standing.has_lost_disk && !standing.is_learner;
+            voter.disk_refused = standing.is_aside;
             voter.last_ack_ms = standing.acknowledged.map(|at| millis(now.since(at)));
             voter.lag = standing.lag;
             if standings.are_heard {
                 let role = match voter.votes {
                     _ if standing.is_learner => "learner",
                     _ if standing.is_leader => "leader",
+                    // It is heard, and votes again once its disk does.
+                    _ if standing.is_aside => "follower",
                     Some(true) => "follower",
                     _ => "unreachable",
                 };

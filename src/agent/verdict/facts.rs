@@ -107,6 +107,8 @@ pub(super) struct Voter {
     pub(super) status: Option<Status>,
     pub(super) votes: Option<bool>,
     pub(super) has_lost_disk: bool,
+    /// True if its disk does not take its ballot.
+    pub(super) is_aside: bool,
 }
 
 impl Voter {
@@ -215,6 +217,7 @@ impl Agent {
                 status: status(&voter.id),
                 votes: standing.and_then(|(all, standing)| all.votes(standing, now)),
                 has_lost_disk: standing.is_some_and(|(_, standing)| standing.has_lost_disk),
+                is_aside: standing.is_some_and(|(_, standing)| standing.is_aside),
             }
         };
         let electorate = figures.electorate.as_deref().filter(|_| mode == LeadershipMode::Quorum);

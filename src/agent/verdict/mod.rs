@@ -411,7 +411,14 @@ fn no_majority(facts: &Facts, state: State, what: &str, missing: &[NodeId]) -> R
         all - missing.len(),
         names(missing)
     );
-    Reason::new("no_majority", state, text).of(missing).hint(RECOVER)
+    let aside = facts.voters_that(|voter| voter.is_aside);
+    let first = if aside.is_empty() { String::new() } else { format!("{}; ", make_room(&aside)) };
+    Reason::new("no_majority", state, text).of(missing).hint(first + RECOVER)
+}
+
+/// Returns what to do about voters whose disks refuse.
+fn make_room(aside: &[NodeId]) -> String {
+    format!("make room on the disk of {}, or mend it: it does not take the ballot", names(aside))
 }
 
 /// Returns what to do about voters that have lost their data directories, if the others cannot elect anybody.
@@ -455,7 +462,9 @@ fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
     }
     let is_here = |voter: &facts::Voter| matches!(voter.status, Some(Status::Up | Status::Suspect));
     let silent = facts.voters_that(|voter| !is_here(voter) && !voter.has_lost_disk);
-    let idle = facts.voters_that(|voter| is_here(voter) && !voter.may_vote() && !voter.has_lost_disk);
+    let idle =
+        facts.voters_that(|voter| is_here(voter) && !voter.may_vote() && !voter.has_lost_disk && !voter.is_aside);
+    let aside = facts.voters_that(|voter| is_here(voter) && voter.is_aside);
     let lost = facts.voters_that(|voter| voter.has_lost_disk);
     let mut hint = Vec::new();
     if let Some(first) = silent.first() {
@@ -463,6 +472,9 @@ fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
             "start {}; put another member in the place of one that is gone for good: `headcount voters replace {first} NEW`",
             names(&silent)
         ));
+    }
+    if !aside.is_empty() {
+        hint.push(make_room(&aside));
     }
     if !idle.is_empty() {
         let at: Vec<NodeId> = idle.iter().filter(|id| **id != facts.me).cloned().collect();

@@ -28,7 +28,8 @@ fn lease(text: &str, seconds: u64) -> (LeaseName, Duration) {
 fn well() -> Facts {
     let address = "10.0.0.1:7117".parse().expect("an address");
     let seen = |id: &str| Seen { id: name(id), address, status: Status::Up, method: None, is_draining: false };
-    let voter = |id: &str| Voter { id: name(id), status: Some(Status::Up), votes: None, has_lost_disk: false };
+    let voter =
+        |id: &str| Voter { id: name(id), status: Some(Status::Up), votes: None, has_lost_disk: false, is_aside: false };
     Facts {
         me: name("a"),
         status: Status::Up,
@@ -239,6 +240,13 @@ const CASES: &[Case] = {
             facts.tolerance = Some(0);
             (facts.voter("c").votes, facts.voter("c").has_lost_disk) = (Some(false), true);
         }, "no_voter_to_spare", Degraded, "c does not vote", "`headcount voters remove c`, then `headcount voters add c`"),
+        (|facts| (facts.voter("c").votes, facts.voter("c").is_aside) = (Some(false), true),
+            "no_voter_to_spare", Degraded, "c does not vote", "make room on the disk of c"),
+        (|facts| {
+            facts.vacant(6 * SECOND, Unavailable);
+            facts.voter("b").votes = Some(false);
+            (facts.voter("c").votes, facts.voter("c").is_aside) = (Some(false), true);
+        }, "no_majority", Broken, "(missing: b and c)", "make room on the disk of c, or mend it"),
         (|facts| {
             facts.tolerance = Some(1);
             facts.voter("a").votes = Some(false);

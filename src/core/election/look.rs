@@ -29,6 +29,8 @@ pub struct VoterStanding {
     pub lag: Option<u64>,
     /// True if the node of its name has another identity: the voter's disk is lost. It says so itself.
     pub has_lost_disk: bool,
+    /// True if the voter stands aside: its disk does not take its ballot. It says so itself.
+    pub is_aside: bool,
     /// True if the voter votes, as far as that is known without acknowledgements: `None` for others, `false` for a
     /// voter that stands aside.
     pub votes: Option<bool>,
@@ -56,6 +58,7 @@ impl VoterStanding {
             acknowledged: None,
             lag: None,
             has_lost_disk: false,
+            is_aside: false,
             votes: None,
         }
     }
@@ -184,13 +187,12 @@ impl<R: Rules> Election<R> {
             };
             let behind = |held: ViewRef| newest.saturating_sub(held.number);
             VoterStanding {
-                voter: voter.clone(),
                 is_learner,
                 is_leader: is_me && leading.is_some(),
                 acknowledged: leading.and_then(|leading| leading.heard.get(&voter.identity)).map(|heard| heard.last),
                 lag: held(voter.identity).map(behind),
-                has_lost_disk: false,
                 votes: is_me.then_some(!self.is_aside && !is_learner),
+                ..VoterStanding::unknown(voter.clone())
             }
         };
         let mut voters: Vec<VoterStanding> = electorate.voters.iter().map(|voter| of(voter, false)).collect();

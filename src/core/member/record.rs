@@ -230,6 +230,11 @@ impl Record {
         self.tags.has_lost_vote()
     }
 
+    /// Returns true if it is a voter's that stands aside, and says so: its disk does not take its ballot.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.tags.is_aside()
+    }
+
     /// Returns the same record with another status.
     #[must_use]
     pub fn with_status(&self, status: Status) -> Record {

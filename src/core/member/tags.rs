@@ -64,8 +64,11 @@ impl Tags {
     /// its data directory is lost. Reserved likewise.
     pub(crate) const LOST_VOTE: &str = "headcount.lost-vote";
 
+    /// The key of the tag by which a voter says that it stands aside, since its disk does not take its ballot. Reserved likewise.
+    const DISK_REFUSED: &str = "headcount.disk-refused";
+
     /// The tags that a node sets by itself.
-    const MARKS: [&str; 2] = [Self::DRAINING, Self::LOST_VOTE];
+    const MARKS: [&str; 3] = [Self::DRAINING, Self::LOST_VOTE, Self::DISK_REFUSED];
 
     /// Returns true if the node that bears these tags drains: it is to get no new work.
     pub fn is_draining(&self) -> bool {
@@ -77,21 +80,27 @@ impl Tags {
         self.get(Self::LOST_VOTE) == Some("true")
     }
 
+    /// Returns true if the node that bears these tags is a voter that stands aside: its disk does not take its ballot.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.get(Self::DISK_REFUSED) == Some("true")
+    }
+
     /// Returns the same tags with or without the mark of a node that drains. The error says that there is no room for it.
     pub fn with_draining(&self, is_draining: bool) -> Result<Self, InvalidTags> {
         self.marked(Self::DRAINING, is_draining)
     }
 
-    /// Returns the same tags with or without the mark of a node whose vote is lost, as far as there is room for it.
-    pub(crate) fn with_lost_vote(&self, is_lost: bool) -> Result<Self, InvalidTags> {
-        self.marked(Self::LOST_VOTE, is_lost)
+    /// Returns the same tags with or without the marks of a node whose vote is lost, and of one whose disk refuses, as far as there
+    /// is room for them.
+    pub(crate) fn with_vote(&self, is_lost: bool, is_aside: bool) -> Result<Self, InvalidTags> {
+        self.marked(Self::LOST_VOTE, is_lost)?.marked(Self::DISK_REFUSED, is_aside)
     }
 
     /// Returns these tags of the operator's with the marks that a node sets by itself; `None` if there is no room to drain. Without
-    /// room for the mark of a lost vote the others do not know of that; the node knows itself.
+    /// room for the marks of a vote the others do not know of that; the node knows itself.
     pub(crate) fn with_marks_of(&self, before: &Tags) -> Option<Self> {
         let tags = self.with_draining(before.is_draining()).ok()?;
-        Some(tags.with_lost_vote(before.has_lost_vote()).unwrap_or(tags))
+        Some(tags.with_vote(before.has_lost_vote(), before.is_aside()).unwrap_or(tags))
     }
 
     fn marked(&self, mark: &str, is_marked: bool) -> Result<Self, InvalidTags> {
@@ -208,9 +217,9 @@ mod tests {
         let lost = BTreeMap::from([(Tags::LOST_VOTE.to_owned(), "true".to_owned())]);
         assert_eq!(Tags::from_operator(lost.clone()), Err(InvalidTags::Reserved { key: Tags::LOST_VOTE }));
         let zone = Tags::new(BTreeMap::from([("zone".to_owned(), "eu".to_owned())])).expect("good tags");
-        let marked = zone.with_draining(true).and_then(|tags| tags.with_lost_vote(true)).expect("there is room");
+        let marked = zone.with_draining(true).and_then(|tags| tags.with_vote(true, true)).expect("there is room");
         assert!(marked.is_draining() && marked.has_lost_vote() && marked.of_the_operator() == zone, "{marked:?}");
-        assert_eq!(marked.with_lost_vote(false), zone.with_draining(true));
+        assert_eq!(marked.with_vote(false, false), zone.with_draining(true));
         let others = BTreeMap::from([("headcount".to_owned(), "x".to_owned())]);
         assert_eq!(Tags::from_operator(others.clone()), Tags::new(others));
     }

@@ -159,11 +159,11 @@ impl Core {
         let changes = self.view.changes();
         self.tell_lead(Lead::note_phase);
         let Some(lead) = &self.lead else { return };
-        let is_lost = lead.has_lost_vote();
-        if self.me().has_lost_vote() != is_lost && self.cx.phase.is_up() {
+        let (is_lost, is_aside) = (lead.has_lost_vote(), lead.election().is_aside());
+        if (self.me().has_lost_vote(), self.me().is_aside()) != (is_lost, is_aside) && self.cx.phase.is_up() {
             // Everybody learns that this node does not vote though a voter has its name, or that it does again; nobody, where it
-            // must wait for the disk, or there is no room for the mark.
-            if let Ok(tags) = self.me().tags.with_lost_vote(is_lost) {
+            // must wait for the disk, or there is no room for the marks.
+            if let Ok(tags) = self.me().tags.with_vote(is_lost, is_aside) {
                 self.restate_myself(Record { tags, ..Record::clone(self.me()) });
             }
         }

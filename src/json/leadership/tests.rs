@@ -32,7 +32,7 @@ fn voters_are_named_with_identity_and_status() {
     let electorate = Electorate::founded_by(vec![voter], EARLIEST_FOUNDING);
     let lineage = format!("{:016x}", electorate.lineage.0);
     let expected = format!(
-        r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null,"other_electorate":null,"ended_electorate":null}}"#
+        r#"{{"voters":[{{"id":"a","identity":"00000000000000ab","status":"up","role":"leader","last_ack_ms":null,"lag":null,"votes":null,"lost_disk":false,"disk_refused":false}}],"lineage":"{lineage}","majority":1,"term":3,"failure_tolerance":null,"acknowledging":null,"other_electorate":null,"ended_electorate":null}}"#
     );
     let leader = NodeId::new("a").expect("a name");
     let voters = Voters::new(Some(&electorate), Some(&leader), 3, |_| Some("up".to_owned()));

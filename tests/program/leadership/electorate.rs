@@ -149,6 +149,14 @@ fn a_leader_whose_data_directory_is_taken_away_stands_aside_and_stores_nothing_w
     wait_for("it says why", || old_leader.log().contains("was removed or replaced").then_some(()));
     let new = cluster.wait_for_leader(old.term);
     assert_ne!(new.name, old.name);
+    for agent in &cluster.agents {
+        wait_for("all know whose disk refuses", || {
+            let refuses = |voter: &&Value| voter["disk_refused"] == json!(true);
+            let listed = json_of(agent, &["voters", "list"]);
+            let found: Vec<_> = listed["voters"].as_array()?.iter().filter(refuses).map(|voter| &voter["id"]).collect();
+            (found == [&json!(old.name)]).then_some(())
+        });
+    }
     assert_eq!(std::fs::read_dir(&taken).expect("readable").count(), 0, "that directory is somebody else's");
 }
 
