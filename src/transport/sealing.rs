@@ -193,24 +193,24 @@ impl Sealing {
         *self.otherwise() = (Instant::now(), BTreeMap::new());
     }
 
-    /// Notes a datagram that was taken, if it is sealed otherwise than this node's: with another key of the ring, or not at all
+    /// Notes whether a datagram that was taken is sealed otherwise than this node's: with another key of the ring, or not at all
     /// although there is one.
     pub(crate) fn note(&self, from: SocketAddr, ring: &KeyRing, key: Option<KeyId>) {
-        if key == Some(ring.sealing().id()) {
-            return;
-        }
         let (now, mut noted) = (Instant::now(), self.otherwise());
         let senders = &mut noted.1;
-        match senders.get_mut(&from).filter(|sender| sender.key == key && sender.is_recent(now)) {
-            Some(sender) => sender.last = now,
-            None => {
-                if senders.len() >= MAX_OTHERWISE {
-                    senders.retain(|_, sender| sender.is_recent(now));
-                }
-                if senders.len() < MAX_OTHERWISE {
-                    senders.insert(from, Otherwise { key, first: now, last: now });
-                }
-            }
+        if key == Some(ring.sealing().id()) {
+            senders.remove(&from);
+            return;
+        }
+        if let Some(sender) = senders.get_mut(&from).filter(|sender| sender.key == key && sender.is_recent(now)) {
+            sender.last = now;
+            return;
+        }
+        if senders.len() >= MAX_OTHERWISE {
+            senders.retain(|_, sender| sender.is_recent(now));
+        }
+        if senders.len() < MAX_OTHERWISE {
+            senders.insert(from, Otherwise { key, first: now, last: now });
         }
     }
 
@@ -390,8 +390,10 @@ mod tests {
         assert_eq!(lately(), both, "not who seals with the same key");
         sealing.note(from(3), &ring, Some(key(2).id()));
         assert_eq!(lately(), [both[0], (3, Some(key(2).id()), Duration::ZERO)], "it seals by now");
-        tokio::time::advance(OTHERWISE_FOR - 10 * second).await;
+        tokio::time::advance(50 * second).await;
         assert_eq!(lately().len(), 1, "the other one has been silent for that long");
+        sealing.note(from(3), &ring, Some(key(1).id()));
+        assert_eq!(lately(), [], "what is mended is no trouble at once");
         let many = |sealing: &Sealing| (0..200).for_each(|number| sealing.note(from(number), &ring, None));
         many(&sealing);
         assert_eq!(lately().len(), MAX_OTHERWISE);

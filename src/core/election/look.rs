@@ -16,6 +16,7 @@ use crate::time::Time;
 /// The standing of one voter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "findings, each by itself")]
 pub struct VoterStanding {
     /// The voter.
     pub voter: Voter,
