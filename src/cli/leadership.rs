@@ -206,9 +206,9 @@ fn show(voters: &Voters, format: Format, out: &mut impl Write) -> Result<(), Fai
         let status = voter.status.as_deref().unwrap_or("not listed");
         let role = voter.role.as_deref().map_or_else(|| NOTHING.to_owned(), plain);
         let is_voting = match voter.votes {
+            _ if voter.disk_refused => "no (disk)",
             Some(true) => "yes",
             Some(false) if voter.lost_disk => "no (data lost)",
-            Some(false) if voter.disk_refused => "no (disk)",
             Some(false) => "no",
             None => NOTHING,
         };

@@ -336,8 +336,6 @@ impl Voters {
                 let role = match voter.votes {
                     _ if standing.is_learner => "learner",
                     _ if standing.is_leader => "leader",
-                    // It is heard, and votes again once its disk does.
-                    _ if standing.is_aside => "follower",
                     Some(true) => "follower",
                     _ => "unreachable",
                 };

@@ -189,8 +189,12 @@ impl Sealing {
 
     /// Puts another policy in force: with the next packet, and for links that it forbids, at once.
     pub(crate) fn set_policy(&self, policy: SealPolicy) {
-        self.0.policy.send_replace(Arc::new(policy));
-        *self.otherwise() = (Instant::now(), BTreeMap::new());
+        let policy = Arc::new(policy);
+        let before = self.0.policy.send_replace(Arc::clone(&policy));
+        // A configuration that is read again and says the same changes nothing.
+        if (before.mode(), before.ring()) != (policy.mode(), policy.ring()) {
+            *self.otherwise() = (Instant::now(), BTreeMap::new());
+        }
     }
 
     /// Notes whether a datagram that was taken is sealed otherwise than this node's: with another key of the ring, or not at all
@@ -209,7 +213,7 @@ impl Sealing {
         if senders.len() >= MAX_OTHERWISE {
             senders.retain(|_, sender| sender.is_recent(now));
         }
-        if senders.len() < MAX_OTHERWISE {
+        if senders.len() < MAX_OTHERWISE || senders.contains_key(&from) {
             senders.insert(from, Otherwise { key, first: now, last: now });
         }
     }
@@ -398,8 +402,12 @@ mod tests {
         many(&sealing);
         assert_eq!(lately().len(), MAX_OTHERWISE);
         assert_eq!(sealing.lately().0, OTHERWISE_FOR + 20 * second);
-        sealing.set_policy(SealPolicy::clear());
+        let permit = || SealPolicy::new(SealMode::Permit, KeyRing::new([key(1)]).expect("a ring"));
+        sealing.set_policy(permit());
         assert_eq!(sealing.lately(), (Duration::ZERO, Vec::new()));
+        many(&sealing);
+        sealing.set_policy(permit());
+        assert_eq!(lately().len(), MAX_OTHERWISE, "what is read again and says the same changes nothing");
     }
 
     #[test]

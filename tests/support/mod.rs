@@ -55,8 +55,8 @@ pub fn own_address() -> String {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let given = GIVEN.fetch_add(1, Ordering::Relaxed);
     assert!(given < 1024, "more addresses than there are");
-    // A place of this process's own in 127.1.0.0 to 127.64.255.255.
-    let [.., high, middle, low] = (0x1_0000 + (std::process::id() << 10 & 0x3f_ffff | given)).to_be_bytes();
+    // A place of this process's own in 127.1.0.0 to 127.128.255.255.
+    let [.., high, middle, low] = (0x1_0000 + (std::process::id() << 10 & 0x7f_ffff | given)).to_be_bytes();
     let address = format!("127.{high}.{middle}.{low}:0");
     if std::net::UdpSocket::bind(&address).is_ok() { address } else { "127.0.0.1:0".to_owned() }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Facts {
     pub(super) is_database_away: bool,
     /// The voters, sorted by name.
     pub(super) voters: Vec<Voter>,
-    /// True if an operator's recovery formed the electorate.
+    /// True if an operator's recovery formed the electorate, of fewer voters than this node's configuration names.
     pub(super) is_recovered: bool,
     /// The number of voters that may yet fail, where that is known.
     pub(super) tolerance: Option<usize>,
@@ -112,9 +112,14 @@ pub(super) struct Voter {
 }
 
 impl Voter {
-    /// Returns true if it may vote, as far as is known: who does not lead knows the statuses alone.
-    pub(super) fn may_vote(&self) -> bool {
+    /// Returns true if it may keep the leader that there is, as far as is known: who does not lead knows the statuses alone.
+    pub(super) fn may_acknowledge(&self) -> bool {
         self.votes != Some(false) && matches!(self.status, Some(Status::Up | Status::Suspect))
+    }
+
+    /// Returns true if it may elect another one, as far as is known.
+    pub(super) fn may_vote(&self) -> bool {
+        self.may_acknowledge() && !self.is_aside
     }
 }
 
@@ -265,7 +270,9 @@ impl Agent {
             lease_duration: config.leadership.timing.lease_duration,
             is_database_away: shared.is_database_away(),
             voters: electorate.map(|electorate| electorate.voters.iter().map(voter).collect()).unwrap_or_default(),
-            is_recovered: electorate.is_some_and(|electorate| electorate.lineage != electorate.root),
+            is_recovered: electorate.is_some_and(|electorate| {
+                electorate.lineage != electorate.root && electorate.voters.len() < config.leadership.voters.len()
+            }),
             tolerance: standings.and_then(|standings| standings.failure_tolerance(now)),
             other: figures.other_electorate,
             is_aside: figures.voter_aside,

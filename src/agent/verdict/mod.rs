@@ -411,7 +411,7 @@ fn no_majority(facts: &Facts, state: State, what: &str, missing: &[NodeId]) -> R
         all - missing.len(),
         names(missing)
     );
-    let aside = facts.voters_that(|voter| voter.is_aside);
+    let aside = facts.voters_that(|voter| voter.may_acknowledge() && voter.is_aside);
     let first = if aside.is_empty() { String::new() } else { format!("{}; ", make_room(&aside)) };
     Reason::new("no_majority", state, text).of(missing).hint(first + RECOVER)
 }
@@ -444,7 +444,7 @@ fn recover_lost(facts: &Facts) -> String {
 fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
     let all = facts.voters.len();
     if all < SPARES_ONE {
-        // One or two voters may be meant so, but not where a recovery left them.
+        // One or two voters may be meant so, but not where more were configured and a recovery left them.
         if facts.is_recovered {
             let text = "a recovery left too few voters: if one more fails, nobody leads";
             let hint = "`headcount voters add NAME`, up to three again; old ones that are back are added, too";
@@ -452,12 +452,13 @@ fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
         }
         return;
     }
+    let unheard = facts.voters_that(|voter| !voter.may_acknowledge());
+    if all - unheard.len() < facts.majority() {
+        return reasons.push(no_majority(facts, State::Broken, "nobody leads once the lease ends", &unheard));
+    }
     let missing = facts.voters_that(|voter| !voter.may_vote());
     let left = all - missing.len();
-    if left < facts.majority() {
-        return reasons.push(no_majority(facts, State::Broken, "nobody leads once the lease ends", &missing));
-    }
-    if facts.tolerance.unwrap_or(left - facts.majority()) > 0 {
+    if facts.tolerance.unwrap_or(left.saturating_sub(facts.majority())) > 0 {
         return;
     }
     let is_here = |voter: &facts::Voter| matches!(voter.status, Some(Status::Up | Status::Suspect));
@@ -493,7 +494,9 @@ fn spare_voters(facts: &Facts, reasons: &mut Vec<Reason>) {
     } else {
         format!(": {}", verb(&missing, "does not vote", "do not vote"))
     };
-    let text = format!("if one more voter fails, nobody leads{who}");
+    // Voters that stand aside keep the leader that they have.
+    let next = if left < facts.majority() { "the leader" } else { "one more voter" };
+    let text = format!("if {next} fails, nobody leads{who}");
     let hint =
         if hint.is_empty() { "`headcount voters list` at the leader shows them".to_owned() } else { hint.join("; ") };
     reasons.push(Reason::new("no_voter_to_spare", State::Degraded, text).of(&missing).hint(hint));

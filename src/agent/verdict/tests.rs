@@ -240,12 +240,15 @@ const CASES: &[Case] = {
             facts.tolerance = Some(0);
             (facts.voter("c").votes, facts.voter("c").has_lost_disk) = (Some(false), true);
         }, "no_voter_to_spare", Degraded, "c does not vote", "`headcount voters remove c`, then `headcount voters add c`"),
-        (|facts| (facts.voter("c").votes, facts.voter("c").is_aside) = (Some(false), true),
-            "no_voter_to_spare", Degraded, "c does not vote", "make room on the disk of c"),
+        (|facts| facts.voter("c").is_aside = true,
+            "no_voter_to_spare", Degraded, "if one more voter fails, nobody leads: c does not vote", "make room on the disk of c"),
+        (|facts| for id in ["a", "b", "c"] {
+            facts.voter(id).is_aside = true;
+        }, "no_voter_to_spare", Degraded, "if the leader fails, nobody leads: a, b and c do not vote", "make room on the disk of a, b and c"),
         (|facts| {
             facts.vacant(6 * SECOND, Unavailable);
             facts.voter("b").votes = Some(false);
-            (facts.voter("c").votes, facts.voter("c").is_aside) = (Some(false), true);
+            facts.voter("c").is_aside = true;
         }, "no_majority", Broken, "(missing: b and c)", "make room on the disk of c, or mend it"),
         (|facts| {
             facts.tolerance = Some(1);

@@ -88,10 +88,14 @@ impl VoterStandings {
         self.are_heard.then(|| voters.filter(|standing| self.votes(standing, now) == Some(true)).count())
     }
 
-    /// Returns the number of further voters that may fail before nobody leads; `None` if that is not known.
+    /// Returns the number of further voters that may fail before nobody leads; `None` if that is not known. Those that stand aside
+    /// keep the leader that they have, and elect none after it.
     pub fn failure_tolerance(&self, now: Time) -> Option<usize> {
-        let voters = self.voters.iter().filter(|standing| !standing.is_learner).count();
-        self.acknowledging(now).map(|acknowledging| acknowledging.saturating_sub(voters / 2 + 1))
+        let voters = self.voters.iter().filter(|standing| !standing.is_learner);
+        let is_aside = |standing: &&VoterStanding| standing.is_aside && self.votes(standing, now) == Some(true);
+        let aside = voters.clone().filter(is_aside).count();
+        let needed = voters.count() / 2 + 1 + aside;
+        self.acknowledging(now).map(|acknowledging| acknowledging.saturating_sub(needed))
     }
 }
 

@@ -354,9 +354,7 @@ impl Lead {
             standing.has_lost_disk = slot.is_some_and(|slot| view.record(slot).has_lost_vote());
             standing.is_aside = slot.is_some_and(|slot| view.record(slot).is_aside());
             // Whoever is gone will not acknowledge either: a leader need not wait for the end of its lease to say so.
-            let is_gone = standing.has_lost_disk
-                || standing.is_aside
-                || slot.is_some_and(|slot| !view.entry(slot).status.is_live());
+            let is_gone = standing.has_lost_disk || slot.is_some_and(|slot| !view.entry(slot).status.is_live());
             if is_gone && !standing.is_learner {
                 standing.votes = Some(false);
             }
@@ -369,12 +367,12 @@ impl Lead {
         self.electorate().is_some_and(|known| self.election.has_lost_its_vote_in(known))
     }
 
-    /// Returns the number of voters that are there and can use their disks, and of those among them that do not drain; `None`
+    /// Returns the number of voters that are there and have their disks, and of those among them that do not drain; `None`
     /// if no voters are known. Also at a node that is none.
     pub(crate) fn voters_there(&self, view: &View) -> Option<(usize, usize)> {
         let record = |id: &NodeId| view.slot_of(id.as_str()).map(|slot| view.record(slot));
         let voters = self.electorate()?.voters.iter().filter_map(|voter| record(&voter.id));
-        let there = voters.filter(|record| record.status.is_here() && !record.has_lost_vote() && !record.is_aside());
+        let there = voters.filter(|record| record.status.is_here() && !record.has_lost_vote());
         Some((there.clone().count(), there.filter(|record| !record.is_draining()).count()))
     }
 
@@ -383,8 +381,11 @@ impl Lead {
         if self.election.is_voter() {
             return self.election.reaches_quorum();
         }
-        let majority = self.electorate().map_or(0, Electorate::majority);
-        self.voters_there(view).is_none_or(|(there, _)| there >= majority)
+        let Some(electorate) = self.electorate() else { return true };
+        let records = electorate.voters.iter().filter_map(|voter| view.slot_of(voter.id.as_str()));
+        let records = records.map(|slot| view.record(slot));
+        let electing = records.filter(|it| it.status.is_here() && !it.has_lost_vote() && !it.is_aside());
+        electing.count() >= electorate.majority()
     }
 
     fn is_leading(&self) -> bool {

@@ -92,15 +92,16 @@ impl Tags {
 
     /// Returns the same tags with or without the marks of a node whose vote is lost, and of one whose disk refuses, as far as there
     /// is room for them.
-    pub(crate) fn with_vote(&self, is_lost: bool, is_aside: bool) -> Result<Self, InvalidTags> {
-        self.marked(Self::LOST_VOTE, is_lost)?.marked(Self::DISK_REFUSED, is_aside)
+    pub(crate) fn with_vote(&self, is_lost: bool, is_aside: bool) -> Self {
+        let tags = self.marked(Self::LOST_VOTE, is_lost).unwrap_or_else(|_| self.clone());
+        tags.marked(Self::DISK_REFUSED, is_aside).unwrap_or(tags)
     }
 
     /// Returns these tags of the operator's with the marks that a node sets by itself; `None` if there is no room to drain. Without
     /// room for the marks of a vote the others do not know of that; the node knows itself.
     pub(crate) fn with_marks_of(&self, before: &Tags) -> Option<Self> {
         let tags = self.with_draining(before.is_draining()).ok()?;
-        Some(tags.with_vote(before.has_lost_vote(), before.is_aside()).unwrap_or(tags))
+        Some(tags.with_vote(before.has_lost_vote(), before.is_aside()))
     }
 
     fn marked(&self, mark: &str, is_marked: bool) -> Result<Self, InvalidTags> {
@@ -217,9 +218,15 @@ mod tests {
         let lost = BTreeMap::from([(Tags::LOST_VOTE.to_owned(), "true".to_owned())]);
         assert_eq!(Tags::from_operator(lost.clone()), Err(InvalidTags::Reserved { key: Tags::LOST_VOTE }));
         let zone = Tags::new(BTreeMap::from([("zone".to_owned(), "eu".to_owned())])).expect("good tags");
-        let marked = zone.with_draining(true).and_then(|tags| tags.with_vote(true, true)).expect("there is room");
+        let marked = zone.with_draining(true).expect("there is room").with_vote(true, true);
         assert!(marked.is_draining() && marked.has_lost_vote() && marked.of_the_operator() == zone, "{marked:?}");
-        assert_eq!(marked.with_vote(false, false), zone.with_draining(true));
+        assert_eq!(Ok(marked.with_vote(false, false)), zone.with_draining(true));
+        // Of the marks of a vote those stay and come that have room.
+        let most = Tags::MAX_BYTES - Tags::LOST_VOTE.len() - "true".len() - "k".len();
+        let full = Tags::new(BTreeMap::from([("k".to_owned(), "x".repeat(most))])).expect("good tags");
+        let lost = full.with_vote(true, true);
+        assert_eq!((lost.has_lost_vote(), lost.is_aside()), (true, false));
+        assert_eq!(lost.with_vote(false, true), full, "the other one is longer");
         let others = BTreeMap::from([("headcount".to_owned(), "x".to_owned())]);
         assert_eq!(Tags::from_operator(others.clone()), Tags::new(others));
     }

@@ -273,7 +273,7 @@ impl Message {
     pub const UNLINK_KIND: u32 = 24;
 
     /// Returns the rules for its kind.
-    pub(crate) const fn rules(&self) -> Rules {
+    pub(crate) const fn rules(&self) -> KindRules {
         let (may_be_unbound, is_answered_apart) = match self {
             Message::IAm { .. } | Message::ReachMe { .. } => (true, true),
             Message::Reply
@@ -322,7 +322,7 @@ impl Message {
             | Message::Direct(_)
             | Message::Receipt { .. } => (false, false),
         };
-        Rules { may_be_unbound, is_answered_apart }
+        KindRules { may_be_unbound, is_answered_apart }
     }
 
     /// Brings the addresses in it into their one form; returns false if it breaks bounds that its types do not enforce.
@@ -398,7 +398,7 @@ impl Message {
 
 /// What holds for all messages of a kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct KindRules {
     /// It goes to nodes whose run is not known, and so is sealed for anybody: questions, answers to the nameless by a nonce
     /// of theirs, and what goes with either. Whoever recorded it may have it opened elsewhere.
     pub(crate) may_be_unbound: bool,

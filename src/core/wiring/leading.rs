@@ -163,7 +163,8 @@ impl Core {
         if (self.me().has_lost_vote(), self.me().is_aside()) != (is_lost, is_aside) && self.cx.phase.is_up() {
             // Everybody learns that this node does not vote though a voter has its name, or that it does again; nobody, where it
             // must wait for the disk, or there is no room for the marks.
-            if let Ok(tags) = self.me().tags.with_vote(is_lost, is_aside) {
+            let tags = self.me().tags.with_vote(is_lost, is_aside);
+            if tags != self.me().tags {
                 self.restate_myself(Record { tags, ..Record::clone(self.me()) });
             }
         }

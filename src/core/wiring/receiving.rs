@@ -5,7 +5,7 @@
 //! - A packet of a member (see `packet::senders`) with a new sequence number is a sign of life, whatever it says, unless the
 //!   member has not heard this node for long (see `detection::heartbeat`); it makes nobody Up.
 //! - A sealed packet that is bound to no receiver ([`Way::Unbound`]) is a stranger's or a claim, whatever its sender's
-//!   address, and of its messages only those are read that need no receiver (`wire::Rules`): it is no sign of
+//!   address, and of its messages only those are read that need no receiver (`wire::KindRules`): it is no sign of
 //!   life, and brings neither news nor votes.
 //! - What is gathered of its messages (see `packet::answer`) goes back as one packet at most.
 //! - An answer to an address that is not proven is never larger than the question, and is limited in rate. No stranger is told
