@@ -32,7 +32,7 @@ pub(crate) const MAX_NAP: Duration = Duration::from_secs(1);
 /// Clones look independently. Nothing here holds a lock that the agent waits for.
 pub struct LeadershipWatch {
     published: watch::Receiver<Published>,
-    /// What a poll waits for, with a watch of its own that takes the place of this one.
+    /// The change that a poll waits for, with a watch of its own that takes the place of this one.
     polled: Option<Polled>,
 }
 

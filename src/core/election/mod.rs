@@ -121,7 +121,7 @@ pub struct Election<R: Rules = Sound> {
     /// The voters that drain, as far as this one knows, perhaps itself: they vote, and do not lead.
     draining: BTreeSet<NodeId>,
     role: Role,
-    /// What ends with its electorate.
+    /// The state that ends with its electorate.
     volatile: Volatile,
     /// The time until which this voter may not vote.
     promised_until: Time,
@@ -167,7 +167,7 @@ pub struct Election<R: Rules = Sound> {
     rules: R,
 }
 
-/// What this process alone knows of its electorate: when that ends, so does all of this.
+/// The knowledge that this process alone has of its electorate: when that ends, so does all of this.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Volatile {
     /// The leader of the ballot's term, once it was heard.

@@ -56,7 +56,7 @@ use crate::election::{
 };
 use crate::io::{Leadership, LeadershipState, Output, QuorumInit, Ticket};
 use crate::limits::NOTICE_INTERVAL;
-use crate::member::NodeId;
+use crate::member::{NodeId, Record};
 use crate::recent::Recent;
 use crate::settings::Settings;
 use crate::time::Time;
@@ -71,7 +71,7 @@ use missing::Search;
 pub use other::OtherElectorate;
 use views::Fetch;
 
-/// What the machine is lent for a call.
+/// The state of others that the machine is lent for a call.
 pub(crate) struct LeadContext<'a> {
     pub(crate) now: Time,
     pub(crate) phase: Phase,
@@ -370,9 +370,7 @@ impl Lead {
     /// Returns the number of voters that are there and have their disks, and of those among them that do not drain; `None`
     /// if no voters are known. Also at a node that is none.
     pub(crate) fn voters_there(&self, view: &View) -> Option<(usize, usize)> {
-        let record = |id: &NodeId| view.slot_of(id.as_str()).map(|slot| view.record(slot));
-        let voters = self.electorate()?.voters.iter().filter_map(|voter| record(&voter.id));
-        let there = voters.filter(|record| record.status.is_here() && !record.has_lost_vote());
+        let there = records_with_disks(self.electorate()?, view);
         Some((there.clone().count(), there.filter(|record| !record.is_draining()).count()))
     }
 
@@ -382,13 +380,18 @@ impl Lead {
             return self.election.reaches_quorum();
         }
         let Some(electorate) = self.electorate() else { return true };
-        let records = electorate.voters.iter().filter_map(|voter| view.slot_of(voter.id.as_str()));
-        let records = records.map(|slot| view.record(slot));
-        let electing = records.filter(|it| it.status.is_here() && !it.has_lost_vote() && !it.is_aside());
+        let electing = records_with_disks(electorate, view).filter(|record| !record.is_aside());
         electing.count() >= electorate.majority()
     }
 
     fn is_leading(&self) -> bool {
         self.claim_until.is_some()
     }
+}
+
+/// Returns the records of the voters that are there and have their disks.
+fn records_with_disks<'a>(electorate: &'a Electorate, view: &'a View) -> impl Iterator<Item = &'a Record> + Clone {
+    let slots = electorate.voters.iter().filter_map(|voter| view.slot_of(voter.id.as_str()));
+    let records = slots.map(|slot| &**view.record(slot));
+    records.filter(|record| record.status.is_here() && !record.has_lost_vote())
 }

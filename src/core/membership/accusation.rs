@@ -24,7 +24,7 @@ use crate::time::Time;
 use crate::view::{Entry, Peer, Slot, View, is_due};
 use crate::wire::{Message, Note, PacketBuilder};
 
-/// What is made of a newer record about a run that is held, with the note of who tells of it.
+/// The part of a report that is believed: of a newer record of a run that is held, with the note of who tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Belief {
     /// It is merged as it is.

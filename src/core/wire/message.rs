@@ -396,7 +396,7 @@ impl Message {
     }
 }
 
-/// What holds for all messages of a kind.
+/// The rules that hold for all messages of a kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KindRules {
     /// It goes to nodes whose run is not known, and so is sealed for anybody: questions, answers to the nameless by a nonce

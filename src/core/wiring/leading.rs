@@ -117,7 +117,7 @@ impl Core {
     }
 }
 
-/// What the voters say to each other.
+/// Messages between voters.
 impl Core {
     /// Sends a message to a voter. A lease may end before heartbeats notice that a datagram is missing, so that a copy goes
     /// by the link as soon as one is late.

@@ -127,18 +127,18 @@ fn the_token_file_of_clients_may_be_named_by_the_environment() {
     assert!(shown.status.success(), "{shown:?}");
 }
 
+/// Starts a watch, reads its first line, and closes its output.
+fn watch_for_a_line(arguments: &[&str]) -> Child {
+    let mut child = headcount(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut String::new()).expect("the first line");
+    child
+}
+
 #[test]
 fn a_watch_that_nobody_reads_ends_without_an_event() {
     let a = node("a", &[]);
-    let mut child = headcount(&["watch", "--snapshot", "--http", &a.http])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-    stdout.read_line(&mut line).expect("the heading");
-    drop(stdout);
+    let child = watch_for_a_line(&["watch", "--snapshot", "--http", &a.http]);
     let mut watch = Running { child, lines: mpsc::channel().1 };
     assert_eq!(watch.exit_code(), (0, String::new()));
 }
@@ -199,15 +199,7 @@ fn an_agent_that_is_not_there_is_a_failure_with_a_hint() {
 #[test]
 fn a_closed_standard_output_is_a_quiet_end() {
     let a = node("a", &[]);
-    let mut child = headcount(&["watch", "--snapshot", "--format", "json", "--http", &a.http])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-    stdout.read_line(&mut line).expect("the snapshot");
-    drop(stdout);
+    let child = watch_for_a_line(&["watch", "--snapshot", "--format", "json", "--http", &a.http]);
     run(&["tags", "t=1", "--http", &a.http]);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{output:?}");
