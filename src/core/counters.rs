@@ -100,9 +100,7 @@ impl DropReason {
 /// The purpose for which a heartbeat, a datagram to an observed member, was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// The gossip of a tick.
-    Gossip,
-    /// Nothing but to be heard: no other packet went to the observer for the interval.
+    /// Heartbeats, with what the observer may lack.
     Heartbeat,
     /// Anything else: answers, news, messages.
     Other,
@@ -110,12 +108,11 @@ pub enum Carrier {
 
 impl Carrier {
     /// All carriers.
-    pub const ALL: [Carrier; 3] = [Carrier::Gossip, Carrier::Heartbeat, Carrier::Other];
+    pub const ALL: [Carrier; 2] = [Carrier::Heartbeat, Carrier::Other];
 
     /// Returns the carrier's name as a metric label.
     pub const fn name(self) -> &'static str {
         match self {
-            Carrier::Gossip => "gossip",
             Carrier::Heartbeat => "heartbeat",
             Carrier::Other => "other",
         }
@@ -137,7 +134,7 @@ pub struct Counters {
     pub heartbeats_sent: [u64; Carrier::ALL.len()],
     /// Packets that were a sign of life.
     pub signs_of_life: u64,
-    /// Gossip packets sent on the tick.
+    /// Gossip packets sent to any member, beside the heartbeats.
     pub gossip_sent: u64,
     /// Updates sent, in any packet.
     pub updates_sent: u64,

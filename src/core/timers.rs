@@ -27,7 +27,9 @@ pub(crate) enum Timer {
     Reach,
     /// Compare the view with a random member's, newly Up.
     CatchUp,
-    /// Gossip to the next peers.
+    /// The next observer is to get its heartbeat.
+    Heartbeat,
+    /// Gossip to anybody, and what is to be done now and then.
     Gossip,
     /// Send new updates on.
     Flood,
@@ -37,8 +39,6 @@ pub(crate) enum Timer {
     Reunite,
     /// A member's silence or age may have reached its next threshold.
     Judge(Run),
-    /// A member may be due a sign of life from us.
-    Heartbeat(Run),
     /// The link to a member is to be opened, closed, or given up.
     Link(Run),
     /// Connections that prove nothing yet are asked about again, or given up.
@@ -126,11 +126,6 @@ impl Timers {
         }
     }
 
-    /// Returns true if a timer is set.
-    pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.setting(timer).is_some()
-    }
-
     /// Returns the deadline of a timer, if it is set.
     fn setting(&self, timer: Timer) -> Option<Time> {
         if self.fired == Some(timer) { None } else { self.at.get(&timer).copied() }
@@ -196,7 +191,7 @@ mod tests {
         ) {
             let (mut timers, mut model) = (Timers::new(7), BTreeMap::new());
             for (run, at, step) in steps {
-                let timer = if run % 2 == 0 { Timer::Judge(Run(run)) } else { Timer::Heartbeat(Run(run)) };
+                let timer = if run % 2 == 0 { Timer::Judge(Run(run)) } else { Timer::Link(Run(run)) };
                 match step {
                     0 => {
                         timers.cancel(timer);
@@ -207,7 +202,7 @@ mod tests {
                         let due = next.filter(|(time, _)| *time <= at).map(|(_, timer)| timer);
                         prop_assert_eq!(timers.pop_due(Time::from_nanos(at)), due);
                         due.map(|timer| model.remove(&timer));
-                        prop_assert!(!due.is_some_and(|timer| timers.is_set(timer)), "what came up is not set any more");
+                        prop_assert!(!due.is_some_and(|timer| timers.setting(timer).is_some()), "what came up is not set any more");
                     }
                     2 => {
                         timers.set_by(timer, Time::from_nanos(at));
@@ -219,7 +214,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(timers.next(), model.values().min().copied().map(Time::from_nanos));
-                prop_assert_eq!(timers.is_set(timer), model.contains_key(&timer));
+                prop_assert_eq!(timers.setting(timer).is_some(), model.contains_key(&timer));
                 prop_assert_eq!(timers.size(), model.len());
                 prop_assert!(timers.due.len() <= 2 * model.len() + MOST_STALE + 1, "stale settings are bounded");
             }

@@ -134,12 +134,13 @@ impl Paths {
         let session = view.entry(slot).peer.session.as_ref();
         let (heard, datagram) = (session.map(|session| session.heard), session.and_then(|session| session.datagram));
         let patience = match datagram {
-            // By then more than one heartbeat is missing in every profile, and the member is not probed for its silence
-            // yet.
+            // By then more than one heartbeat is missing, or it is late, and the member is not probed for its silence yet where its
+            // heartbeats come within its suspect timeout.
             Some(_) => timing.suspect_timeout() * 3 / 4,
             // A neighbour says something with every heartbeat.
             None => (timing.heartbeat_interval() * FALLBACK_HEARTBEATS).min(timing.suspect_timeout() * 3 / 4),
         };
+        let patience = patience.max(timing.heartbeat_interval() * 5 / 4);
         let now = cx.now;
         let since = match (datagram, self.links.open_since(run)) {
             (_, None) => return self.end_fallback(cx, view, slot),

@@ -233,7 +233,10 @@ impl DetectorFacts<'_> {
             Status::Up if !self.observers.observes(slot) => None,
             // A member of which a longer silence is demanded is probed no later than others: if it was not heard for
             // long before a cut, it would be judged before any other member is missed.
-            Status::Up => Some(silent_since + probe_after(timing.suspect_timeout() * stretch)),
+            Status::Up => {
+                let late = entry.peer.expected_at().map(|at| at + self.settings.probe_timeout);
+                late.into_iter().chain([silent_since + probe_after(timing.suspect_timeout() * stretch)]).max()
+            }
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => {
                 let patience = timing.down_timeout() * stretch;

@@ -1,10 +1,8 @@
-//! Heartbeats: when they are due, and when a packet is a sign of life.
+//! Heartbeats: when a packet is a sign of life, and when the next one is expected.
 //!
-//! **Sent.** Every observer of this node gets a packet from it at least every `heartbeat_interval`. Gossip goes to the same peers
-//! at random and is a heartbeat too, so a heartbeat is sent only to a peer that otherwise got nothing for nine tenths of the
-//! interval; it carries what gossip would and counts as gossip. Each peer has its own phase, so that heartbeats are spread over the
-//! interval rather than sent in one burst, and the period carries some jitter and never divides the suspect timeout exactly: a
-//! heartbeat due at the very deadline would make ten times the false alarms.
+//! **Sent.** Every observer of this node gets a packet from it at least every `heartbeat_interval`, all of them in turn (see
+//! `dissemination::gossip`). It says when the receiver's next one comes. An observer judges silence from the time at which that is
+//! late: a member's turns may be further apart than its suspect timeout, since others hear it in between.
 //!
 //! **Received.** A packet is a sign of life only while its sender hears this node. A member that hears nobody (its firewall drops
 //! incoming packets, or it advertises a wrong address) still sends packets. If they were signs of life for ever, it would never be
@@ -29,42 +27,13 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
-
 use super::{Detector, DetectorFacts};
-use crate::context::Context;
-use crate::member::Run;
 use crate::packet::Outbox;
-use crate::settings::Settings;
 use crate::time::Time;
-use crate::timers::Timer;
 use crate::view::Slot;
 use crate::wire::Heartbeat;
 
-/// The share of the interval after which a peer that got no packet gets a heartbeat.
-const SHARE: f64 = 0.9;
-/// The largest share of the interval that is added to [`SHARE`] at random: a heartbeat is always sent before the
-/// interval ends.
-const JITTER: f64 = 0.07;
-
 impl Detector {
-    /// Starts or stops a member's heartbeats, as it became live or stopped being so.
-    pub(crate) fn schedule_heartbeat(&mut self, cx: &mut Context, run: Run, is_owed: bool) {
-        let timer = Timer::Heartbeat(run);
-        if !is_owed {
-            cx.timers.cancel(timer);
-        } else if !cx.timers.is_set(timer) {
-            let phase = cx.settings.heartbeat_interval.mul_f64(self.rng.random::<f64>());
-            cx.timers.set(timer, cx.now + phase);
-        }
-    }
-
-    /// Returns the time until a member's next heartbeat.
-    pub(crate) fn heartbeat_period(&mut self, settings: &Settings) -> Duration {
-        let share = SHARE + JITTER * self.rng.random::<f64>();
-        settings.heartbeat_interval.mul_f64(share)
-    }
-
     /// Counts a packet of a member's run that shows that the member lives.
     pub(crate) fn count_sign(&mut self, out: &mut Outbox<'_>, slot: Slot, arrived: Time) {
         out.cx.counters.signs_of_life += 1;
@@ -81,6 +50,10 @@ impl Detector {
                 out.view.peer_mut(slot).renew_refutations(now, timing);
             }
             out.view.peer_mut(slot).lived_at(arrived);
+        }
+        if out.observers.observes(slot) {
+            let interval = out.view.record(slot).timing.heartbeat_interval();
+            out.view.peer_mut(slot).expect_another(arrived, interval, out.cx.settings.probe_timeout);
         }
         if let Some(session) = &mut out.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);
@@ -99,13 +72,14 @@ impl DetectorFacts<'_> {
     pub(crate) fn counts_as_alive(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let Some(session) = &entry.peer.session else { return true };
-        // A slow observer sends as rarely as its own timeouts allow.
+        // A slow observer sends as rarely as its own timeouts allow; and what a heartbeat brought is echoed by the next one.
         let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
+        let patience = patience.max(self.slower_heartbeat(slot) * 2);
         !session.is_answer_missing(self.now, patience) || !self.observers.observes(slot)
     }
 
     /// Returns how long ago at most a member received what it echoes for the first time, if that shows that it heard this node
-    /// lately: half a suspect timeout ago, of the slower of the two. What it held for longer than a stamp can tell, it received
+    /// lately: half a suspect timeout ago, or a heartbeat if that is longer, of the slower of the two. What it held for longer than a stamp can tell, it received
     /// after the heartbeat `before`; without one nothing tells how old it is.
     pub(crate) fn recent_echo(&self, slot: Slot, heartbeat: Heartbeat, before: Option<Time>) -> Option<Duration> {
         let echo = heartbeat.echo?;
@@ -114,7 +88,12 @@ impl DetectorFacts<'_> {
             u16::MAX => self.now.since(before?),
             hold => Duration::from_micros(u64::from(hold) * 100),
         };
-        (held <= slower / 2).then_some(held)
+        (held <= (slower / 2).max(self.slower_heartbeat(slot))).then_some(held)
+    }
+
+    /// Returns the longer heartbeat interval, of a member's and this node's own.
+    fn slower_heartbeat(&self, slot: Slot) -> Duration {
+        self.view.record(slot).timing.heartbeat_interval().max(self.settings.heartbeat_interval)
     }
 
     /// Returns true if a member's packets arrive, and do not count.

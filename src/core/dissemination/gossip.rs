@@ -1,13 +1,12 @@
-//! Gossip: in every `gossip_interval` packets to `gossip_fanout` peers at random.
+//! Gossip: what travels with heartbeats, and whose turn it is to get one.
 //!
-//! The peers are the observers of this node, by rounds: each is sent to once in a round, in an order that is shuffled
-//! anew for every round (SWIM, section 4.3). Pure chance would not bound the wait, and with one order for ever whatever
-//! comes at regular times (a burst of traffic, a job) would always hit the packets of the same pairs. Who comes to be
-//! observed during a round is in the next one. Where not all nodes observe each other, some of the packets go to any
-//! live member, so that no part of the graph is on its own for long.
-//!
-//! Heartbeats go to the same peers and carry the same, so they count, as the peer's turn and as part of the fan-out. If
-//! they are frequent, each observer gets exactly one packet per heartbeat interval, and gossip adds none to those.
+//! The observers of this node are sent to in turn, one at each beat, so that somebody has always heard it lately: at random, the
+//! freshest sign that any observer has would be as old as several beats. The order is random, and the same in every
+//! round; each beat is a little early by chance, so that what comes at regular times (a burst of traffic, a job) does not
+//! hit the packets of the same pairs for ever. Who comes to observe this node is last in the round. A round takes no longer
+//! than `heartbeat_interval`, and no beat longer than the pace of gossip, `gossip_interval` / `gossip_fanout`, in which a small
+//! cluster has shorter rounds. Where not all nodes observe each other, some packets more go to any live member, so that no
+//! part of the graph is on its own for long.
 //!
 //! The packet carries the fingerprint, and recent updates for a peer whose own fingerprint, as last heard, differs (SWIM's
 //! piggybacking, section 4.1): each update at most 3 × ⌈log2(n + 1)⌉ times (its λ log n). Answers to a peer whose
@@ -17,12 +16,13 @@
 //! [`MAX_RECENT_UPDATES`] are kept; the most-sent ones are dropped first, and of those the oldest. Updates that are no
 //! longer kept travel by sync.
 //!
-//! Invariants: nobody is sent to twice at one tick.
+//! Invariants: whoever is told when the next heartbeat comes gets one by then, whoever comes to observe this node meanwhile.
 //!
 //! Must not know: what else is done at a tick (see `wiring::inputs`), and what else gossip packets carry (see `wiring::spreading`).
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -35,9 +35,14 @@ use crate::limits::{ANYBODY_ONE_IN, MAX_RECENT_UPDATES};
 use crate::map::Map;
 use crate::member::Run;
 use crate::packet::Outbox;
+use crate::settings::Settings;
+use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View};
 use crate::wire::{Message, PacketBuilder};
+
+/// The greatest share of a pause that is left out by chance.
+const MOST_EARLY: f64 = 0.05;
 
 /// Everything by which updates spread: a machine. It is lent the outbox, and sends by itself; what else its packets carry is
 /// the wiring's (see `wiring::spreading`).
@@ -46,25 +51,18 @@ pub(crate) struct Gossip {
     pub(super) rng: ChaCha8Rng,
     /// Updates that may still be worth sending.
     pub(super) recent: Recent,
-    rounds: Rounds,
+    /// The observers in turn, each with the time by which it was promised a heartbeat; the next is in front.
+    turns: VecDeque<(Slot, Time)>,
     pub(super) flooding: Flooding,
     pub(super) sync: FingerprintMismatch,
 }
 
-/// The turns of peers.
-#[derive(Debug, Clone, Default)]
-struct Rounds {
-    /// The number of heartbeats sent since the last tick.
-    heartbeats: usize,
-    /// The peers that are still to be sent to in this round; the next is at the back.
-    round: Vec<Slot>,
-}
-
-impl Rounds {
-    /// Notes that a peer is not sent to any more in this round.
-    fn had_turn(&mut self, slot: Slot) {
-        self.round.retain(|other| *other != slot);
-    }
+/// A heartbeat that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatTurn {
+    pub(crate) slot: Slot,
+    /// The greatest time until the peer's next turn.
+    pub(crate) next: Duration,
 }
 
 /// Updates by the number of times they were sent. Most changes are new ones, so the end at which those are added and
@@ -137,7 +135,7 @@ impl Gossip {
         Self {
             rng,
             recent: Recent::default(),
-            rounds: Rounds::default(),
+            turns: VecDeque::new(),
             flooding: Flooding::default(),
             sync: FingerprintMismatch::default(),
         }
@@ -156,7 +154,7 @@ impl Gossip {
     /// Forgets a place in the view, before the table gives it to somebody else.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.recent.forget(slot);
-        self.rounds.had_turn(slot);
+        self.turns.retain(|(other, _)| *other != slot);
         self.flooding.forget(slot);
     }
 
@@ -167,49 +165,52 @@ impl Gossip {
 
     /// Begins at a random point of the interval, so that nodes started together do not send together.
     pub(crate) fn start(&mut self, cx: &mut Context) {
-        let phase = self.rng.random::<f64>();
-        cx.timers.set(Timer::Gossip, cx.now + cx.settings.gossip_interval.mul_f64(phase));
+        for timer in [Timer::Gossip, Timer::Heartbeat] {
+            let phase = self.rng.random::<f64>();
+            cx.timers.set(timer, cx.now + cx.settings.gossip_interval.mul_f64(phase));
+        }
     }
 
-    /// Notes a heartbeat, which is gossip that was due before its tick.
-    pub(crate) fn note_heartbeat(&mut self, slot: Slot) {
-        self.rounds.heartbeats += 1;
-        self.rounds.had_turn(slot);
+    /// Returns a little less than this time, by chance.
+    fn a_little_early(&mut self, time: Duration) -> Duration {
+        time.mul_f64(1.0 - MOST_EARLY * self.rng.random::<f64>())
     }
 
-    /// Returns the peers of this tick, the next of the round and some of all live members, and sets the next tick.
-    pub(crate) fn next_peers(&mut self, out: &mut Outbox<'_>) -> Vec<Slot> {
-        let pace = 0.95 + 0.05 * self.rng.random::<f64>();
-        out.cx.timers.set(Timer::Gossip, out.cx.now + out.cx.settings.gossip_interval.mul_f64(pace));
+    /// Returns whose turn it is, and sets the next beat.
+    pub(crate) fn next_turn(&mut self, out: &mut Outbox<'_>) -> Option<HeartbeatTurn> {
+        let now = out.cx.now;
+        self.turns.retain(|(slot, _)| out.detector_facts().is_owed_heartbeats(*slot));
+        if !out.cx.phase.is_joining() {
+            let has_turn = |slot: &Slot| self.turns.iter().any(|(other, _)| other == slot);
+            let is_new = |slot: &Slot| !has_turn(slot) && out.detector_facts().is_owed_heartbeats(*slot);
+            let mut new: Vec<Slot> = out.observers.neighbours().filter(is_new).collect();
+            new.shuffle(&mut self.rng);
+            let by = now + out.cx.settings.heartbeat_interval;
+            self.turns.extend(new.into_iter().map(|slot| (slot, by)));
+        }
+        let beat = beat(&out.cx.settings, self.turns.len());
+        let next = beat * self.turns.len() as u32;
+        let turn = self.turns.pop_front().map(|(slot, _)| {
+            self.turns.push_back((slot, now + next));
+            HeartbeatTurn { slot, next }
+        });
+        // Fewer observers have longer beats, but not before those that wait have had what they were promised.
+        let promised = self.turns.iter().zip(1..).map(|((_, by), nth)| by.since(now) / nth);
+        let pause = promised.chain([beat]).min().unwrap_or(beat);
+        out.cx.timers.set(Timer::Heartbeat, now + self.a_little_early(pause));
+        turn
+    }
+
+    /// Returns the members, of all live ones, that are sent to besides at this tick, and sets the next tick.
+    pub(crate) fn next_anybody(&mut self, out: &mut Outbox<'_>) -> BTreeSet<Slot> {
+        let pause = self.a_little_early(out.cx.settings.gossip_interval);
+        out.cx.timers.set(Timer::Gossip, out.cx.now + pause);
         let (fanout, live) = (out.cx.settings.gossip_fanout, out.view.live());
-        let is_mesh = out.observers.is_full_mesh(live.len());
-        let is_for_anybody = |_: &usize| !is_mesh && self.rng.random_ratio(1, ANYBODY_ONE_IN);
-        let for_anybody = (0..fanout).filter(is_for_anybody).count();
-        let heartbeats = std::mem::take(&mut self.rounds.heartbeats);
-        let peers = if out.cx.phase.is_joining() { Vec::new() } else { out.observers.gossip_peers() };
-        let mut chosen = self.next_of_round((fanout - for_anybody).saturating_sub(heartbeats), peers);
-        for _ in 0..for_anybody {
-            chosen.extend(live.choose(&mut self.rng).filter(|slot| !chosen.contains(slot)));
+        if out.observers.is_full_mesh(live.len()) {
+            return BTreeSet::new();
         }
-        self.rounds.round.retain(|slot| !chosen.contains(slot));
-        chosen
-    }
-
-    /// Takes the next peers out of the round; where it ends, the next ones of another one that are not among them.
-    fn next_of_round(&mut self, wanted: usize, mut peers: Vec<Slot>) -> Vec<Slot> {
-        let round = &mut self.rounds.round;
-        round.retain(|slot| peers.contains(slot));
-        let mut chosen = round.split_off(round.len().saturating_sub(wanted));
-        if chosen.len() < wanted {
-            peers.shuffle(&mut self.rng);
-            *round = peers;
-            while chosen.len() < wanted
-                && let Some(at) = round.iter().rposition(|slot| !chosen.contains(slot))
-            {
-                chosen.push(round.remove(at));
-            }
-        }
-        chosen
+        let are_sent = (0..fanout).filter(|_| self.rng.random_ratio(1, ANYBODY_ONE_IN)).count();
+        (0..are_sent).filter_map(|_| live.choose(&mut self.rng).copied()).collect()
     }
 
     /// Sends the fingerprint alone: a member whose own differs begins a sync. What this node knows of the views of members
@@ -244,6 +245,12 @@ impl Gossip {
             self.recent.sent(slot);
         }
     }
+}
+
+/// Returns the time from one beat to the next, if so many members observe this node.
+fn beat(settings: &Settings, observers: usize) -> Duration {
+    let pace = settings.gossip_interval / settings.gossip_fanout.min(observers).max(1) as u32;
+    pace.min(settings.heartbeat_interval / observers.max(1) as u32)
 }
 
 /// Returns the number of times that one update is carried: 3 × ⌈log2(n + 1)⌉.

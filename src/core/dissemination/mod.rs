@@ -17,5 +17,5 @@ mod gossip;
 mod lease_updates;
 mod sync;
 
-pub(crate) use gossip::Gossip;
+pub(crate) use gossip::{Gossip, HeartbeatTurn};
 pub(crate) use lease_updates::LeaseUpdates;

@@ -236,13 +236,6 @@ impl Observers {
         observers.remove(&View::ME);
         observers
     }
-
-    /// Returns the members that gossip goes to by rounds: the neighbours, but for those that are observed besides for a while,
-    /// which would make the rounds longer.
-    pub(crate) fn gossip_peers(&self) -> Vec<Slot> {
-        let is_by_graph = |slot: Slot| self.extra.neighbour_since(slot).is_some();
-        self.neighbours().filter(|slot| is_by_graph(*slot) || self.walk.passes(*slot)).collect()
-    }
 }
 
 fn is_live(view: &View, slot: Slot) -> bool {

@@ -75,12 +75,6 @@ impl Walk {
     pub(super) fn passed(&self) -> impl Iterator<Item = Slot> {
         self.passed.iter().copied()
     }
-
-    /// Returns true if this member is walked past, or to.
-    pub(super) fn passes(&self, slot: Slot) -> bool {
-        self.passed.contains(&slot)
-    }
-
     /// Returns the time since when this member is walked past, or to.
     pub(crate) fn taken_over_since(&self, slot: Slot) -> Option<Time> {
         self.since.filter(|_| self.passed.contains(&slot))

@@ -322,11 +322,17 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends a probe, "Are you there?", on every way there is.
-    pub(crate) fn probe(&mut self, slot: Slot) {
+    /// Sends a probe, "Are you there?", by a datagram, or by each way there is.
+    pub(crate) fn probe(&mut self, slot: Slot, is_by_each_way: bool) {
         self.cx.counters.probes_sent += 1;
         let nonce = self.packets.prover.nonce(self.view.record(slot).address, self.cx.now);
-        self.send_both_ways(slot, &Message::Probe { nonce });
+        let probe = Message::Probe { nonce };
+        if is_by_each_way {
+            return self.send_both_ways(slot, &probe);
+        }
+        let mut packet = self.packet_to(slot);
+        packet.push(&probe);
+        self.send_to(slot, packet);
     }
 
     /// Asks a member at its address to echo a nonce.

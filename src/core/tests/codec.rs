@@ -209,6 +209,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
         direct(Purpose::Ask { topic: topic("health"), within_ms: 5_000 }),
         direct(Purpose::Answer { to: 7 }),
         Message::Receipt { number: 300 },
+        Message::NextHeartbeat { after_ms: 2_560 },
     ]
 }
 

@@ -12,6 +12,11 @@ fn cluster(profile: Profile, n: usize) -> Net {
     net
 }
 
+/// Returns the time after which a member that echoes nothing does not hear.
+fn without_echo(net: &Net) -> Duration {
+    net.settings.suspect_timeout.max(net.settings.heartbeat_interval * 2)
+}
+
 /// Cuts this node off from all that others send.
 fn deafen(net: &mut Net, node: usize) {
     for other in (0..net.nodes.len()).filter(|other| *other != node) {
@@ -61,7 +66,7 @@ fn who_is_heard_and_does_not_hear_ends_as_down_everywhere_and_returns_when_it_he
         for nodes in [2, 3, 5, 20] {
             let mut net = cluster(profile, nodes);
             deafen(&mut net, 1);
-            let patience = net.settings.suspect_timeout + net.settings.down_timeout * 2;
+            let patience = without_echo(&net) + net.settings.down_timeout * 2;
             let others = || (0..nodes).filter(|node| *node != 1);
             net.run_until(patience, "it is Down everywhere", |net| {
                 others().all(|node| net.status(node, "n1") == Some(Status::Down))
@@ -83,7 +88,7 @@ fn who_is_not_heard_is_down_everywhere_and_finds_itself_alone() {
     for profile in Profile::ALL {
         let mut net = cluster(profile, 8);
         mute(&mut net, 2);
-        net.run(net.settings.suspect_timeout * 4 + net.settings.down_timeout * 2);
+        net.run(without_echo(&net) * 4 + net.settings.down_timeout * 2);
         for node in (0..8).filter(|node| *node != 2) {
             assert_eq!(net.status(node, "n2"), Some(Status::Down), "{profile}: at n{node}");
             assert_eq!(net.status(2, &format!("n{node}")), Some(Status::Down), "{profile}: n{node} at the mute one");

@@ -117,7 +117,7 @@ fn both_ends_know_their_round_trip() {
 #[test]
 fn every_observer_hears_from_its_subject_once_per_interval() {
     for profile in Profile::ALL {
-        let mut net = Net::cluster(profile, 10);
+        let mut net = Net::cluster(profile, 9);
         net.run(net.settings.heartbeat_interval * 3);
         for _ in 0..200 {
             net.run(ms(101));

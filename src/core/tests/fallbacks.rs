@@ -39,7 +39,7 @@ fn with_all_datagrams_blocked_nobody_is_accused_and_news_travels() {
     for profile in Profile::ALL {
         let mut net = Net::linked(profile, 5);
         net.block_all_datagrams(true);
-        net.run(net.settings.suspect_timeout * 2);
+        net.run((net.settings.suspect_timeout * 2).max(net.settings.heartbeat_interval * 3));
         for node in 0..5 {
             assert_eq!(net.nodes[node].core.degraded_links(), 4, "{profile}");
             assert!(net.nodes[node].notices.iter().any(|said| matches!(said, Notice::DatagramsBlocked { .. })));
@@ -53,7 +53,7 @@ fn with_all_datagrams_blocked_nobody_is_accused_and_news_travels() {
         net.run(SECOND * 60);
         assert_eq!(accusations(&net), 0, "{profile}: {}", net.describe());
         net.block_all_datagrams(false);
-        net.run(net.settings.suspect_timeout * 3 + SECOND);
+        net.run((net.settings.suspect_timeout * 3).max(net.settings.heartbeat_interval * 4) + SECOND);
         let degraded: Vec<_> = net.nodes.iter().map(|node| node.core.degraded_links()).collect();
         assert_eq!(degraded, [0; 5], "{profile}");
         assert!(net.nodes[0].notices.iter().any(|said| matches!(said, Notice::DatagramsPass { .. })));
@@ -363,7 +363,7 @@ fn datagrams_that_do_not_pass_are_told_in_time_by_both_ends() {
             net.run(SECOND * 30);
             net.block_datagrams(0, 1, true);
             net.block_datagrams(1, 0, !is_one_way);
-            net.run(net.settings.suspect_timeout * 2);
+            net.run((net.settings.suspect_timeout * 2).max(net.settings.heartbeat_interval * 3));
             for (node, other) in [(0, "n1"), (1, "n0")] {
                 let is_told = has_said(&net, node, &Notice::DatagramsBlocked { id: id(other) });
                 assert!(is_told, "{profile}, one way: {is_one_way}, n{node}: {}", net.describe());

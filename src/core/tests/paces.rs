@@ -26,7 +26,7 @@ fn a_slow_node_that_hears_nobody_makes_nobody_suspect_the_quick() {
         for other in (0..24).filter(|other| *other != 3) {
             net.cut_one_way(other, 3);
         }
-        net.run(Duration::from_secs(5));
+        net.run(ms(5_500));
         let quick = |node: usize| net.status(3, &format!("n{node}")) == Some(Status::Down);
         assert!(
             (0..24).step_by(2).all(quick),

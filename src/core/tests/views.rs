@@ -1,5 +1,7 @@
 //! Agreed views that are longer than a packet: in what order their parts may come, and of whom.
 
+use std::net::SocketAddr;
+
 use super::electing::SECOND;
 use super::net::{Net, id, ms};
 use headcount_core::limits::{MAX_FETCH_TRIES, VIEW_PARTS};
@@ -27,9 +29,19 @@ fn long_named() -> Net {
 
 /// Returns the questions of a node for a view, or the rest of one.
 fn questions(net: &Net, node: usize) -> Vec<WantView> {
+    asked(net, node).into_iter().map(|(_, want)| want).collect()
+}
+
+/// Returns whom this node asked for a view, and its questions.
+fn asked(net: &Net, node: usize) -> Vec<(usize, WantView)> {
     let sent = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[node].address);
-    let messages = sent.filter_map(|(.., bytes)| Packet::decode(bytes).ok()).flat_map(|packet| packet.messages);
-    messages.filter_map(|message| if let Message::WantView(want) = message { Some(want) } else { None }).collect()
+    let number = |at: &SocketAddr| net.nodes.iter().position(|node| node.address == *at).expect("a node");
+    let questions = |(_, to, bytes): &(_, SocketAddr, Vec<u8>)| {
+        let messages = Packet::decode(bytes).map(|packet| packet.messages).unwrap_or_default();
+        let of = |message| if let Message::WantView(want) = message { Some((number(to), want)) } else { None };
+        messages.into_iter().filter_map(of).collect::<Vec<_>>()
+    };
+    sent.flat_map(questions).collect()
 }
 
 #[test]
@@ -60,9 +72,7 @@ fn a_view_arrives_although_whoever_told_of_it_died_and_voters_hear_no_question()
         net.run(ms(1));
     }
     // Whoever told of the view dies before it is asked for it, and the voters hear no question.
-    let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
-    let (_, teller, _) = asked.next_back().expect("a question").clone();
-    let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
+    let (teller, _) = *asked(&net, late).last().expect("a question");
     net.kill(teller);
     net.run_until(SECOND * 15, "it knows the view", |net| net.nodes[late].core.agreed_view().is_some());
 }
@@ -94,9 +104,7 @@ fn a_view_that_nobody_sends_is_asked_for_a_few_times_and_no_more() {
 fn so_many_parts_that_come_before_those_that_they_follow_are_kept() {
     let (mut net, late) = asking();
     let digest = questions(&net, late)[0].digest;
-    let mut asked = net.sent.iter().flatten().filter(|(from, ..)| *from == net.nodes[late].address);
-    let (_, teller, _) = asked.next_back().expect("a question").clone();
-    let teller = net.nodes.iter().position(|node| node.address == teller).expect("a node");
+    let (teller, _) = *asked(&net, late).last().expect("a question");
     let run = net.nodes[teller].core.me().run;
     let core = &mut net.nodes[late].core;
     let mut is_kept = |nth: u8| {

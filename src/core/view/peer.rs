@@ -107,6 +107,17 @@ pub(crate) struct RareState {
     pub(crate) false_death_reports: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `detection::health`).
     pub(crate) is_judged_unheard: bool,
+    /// Its next heartbeat, if this node observes it and has heard it.
+    expected: Option<Expected>,
+}
+
+/// A heartbeat that is to come.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    /// The time at which it comes at the latest.
+    at: Time,
+    /// The time from the one before to it.
+    interval: Duration,
 }
 
 impl Peer {
@@ -181,6 +192,36 @@ impl Peer {
     pub(crate) fn judged_unheard(&mut self, is_unheard: bool) {
         if is_unheard || self.rare.is_some() {
             self.rare_mut().is_judged_unheard = is_unheard;
+        }
+    }
+
+    /// Returns the time at which its next heartbeat comes at the latest; `None` if it was never heard as an observed member.
+    pub(crate) fn expected_at(&self) -> Option<Time> {
+        Some(self.rare.as_ref()?.expected?.at)
+    }
+
+    /// Notes that its next heartbeat comes after so long, as it says.
+    pub(crate) fn expect(&mut self, now: Time, interval: Duration) {
+        if self.session.as_ref().is_some_and(|session| session.is_in_order) {
+            self.rare_mut().expected = Some(Expected { at: now + interval, interval });
+        }
+    }
+
+    /// Notes another sign of life, which says nothing about its heartbeats: one that is late by then was lost, and the next one
+    /// comes an interval later.
+    pub(crate) fn expect_another(&mut self, now: Time, interval: Duration, tolerance: Duration) {
+        let expected = &mut self.rare_mut().expected;
+        let at_first = Expected { at: now + interval, interval };
+        let next = expected.map_or(at_first, |lost| Expected { at: now.max(lost.at + lost.interval), ..lost });
+        if expected.is_none_or(|expected| expected.at + tolerance < now) {
+            *expected = Some(next);
+        }
+    }
+
+    /// Expects no heartbeats any more: it is not observed.
+    pub(crate) fn expect_nothing(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.expected = None;
         }
     }
 

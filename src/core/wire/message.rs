@@ -252,6 +252,11 @@ pub enum Message {
         /// The number of the message.
         number: u64,
     },
+    /// Says when the sender's next heartbeat comes to the receiver, at the latest.
+    NextHeartbeat {
+        /// Time until then, in milliseconds.
+        after_ms: u32,
+    },
 }
 
 /// The length of the digest in [`Message::Digest`], in bytes.
@@ -259,7 +264,7 @@ const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// The number of kinds that this build knows; higher kinds are skipped and counted.
-    pub(super) const KINDS: u32 = 47;
+    pub(super) const KINDS: u32 = 48;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
@@ -320,7 +325,8 @@ impl Message {
             | Message::Broadcast(_)
             | Message::WantBroadcasts(_)
             | Message::Direct(_)
-            | Message::Receipt { .. } => (false, false),
+            | Message::Receipt { .. }
+            | Message::NextHeartbeat { .. } => (false, false),
         };
         KindRules { may_be_unbound, is_answered_apart }
     }
@@ -391,7 +397,8 @@ impl Message {
             | Message::Severed { .. }
             | Message::Alive { .. }
             | Message::Reached { .. }
-            | Message::Unheard => true,
+            | Message::Unheard
+            | Message::NextHeartbeat { .. } => true,
         }
     }
 }

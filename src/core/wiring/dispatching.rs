@@ -210,6 +210,12 @@ impl Core {
             }
             Message::Direct(message) => self.messages.on_direct(&mut outbox!(self), member?, answer.way, &message),
             Message::Receipt { number } => self.messages.direct.on_receipt(&mut outbox!(self), member?, number),
+            Message::NextHeartbeat { after_ms } => {
+                let slot = member?;
+                if self.detector_facts().counts_as_alive(slot) {
+                    self.view.peer_mut(slot).expect(self.cx.arrived, Duration::from_millis(after_ms.into()));
+                }
+            }
             // They are read apart (see `packet::inbox`).
             Message::Update(_) | Message::Heartbeat(_) => self.cx.counters.drop(DropReason::WrongState),
         }

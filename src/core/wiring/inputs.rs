@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::Core;
 use crate::context::Phase;
-use crate::counters::{Carrier, Counters};
+use crate::counters::Counters;
 use crate::dissemination::LeaseUpdates;
 use crate::election::Election;
 use crate::io::{Command, Input, Output, Reply, StopReason};
@@ -120,7 +120,7 @@ impl Core {
             Timer::FloodAgain => self.gossip.flood_own_again(&mut outbox!(self)),
             Timer::Reunite => self.reunite(),
             Timer::Judge(run) => self.judge(run),
-            Timer::Heartbeat(run) => self.heartbeat(run),
+            Timer::Heartbeat => self.heartbeat(),
             Timer::Link(run) => {
                 let facts = self.view.slot_of_run(run).map(|slot| self.link_facts(slot));
                 let actions = self.paths.links.due(run, facts);
@@ -165,8 +165,8 @@ impl Core {
         if self.cx.phase.is_joining() {
             return;
         }
-        for slot in self.gossip.next_peers(&mut outbox!(self)) {
-            self.gossip_to(slot, Carrier::Gossip);
+        for slot in self.gossip.next_anybody(&mut outbox!(self)) {
+            self.gossip_to(slot, None);
             self.cx.counters.gossip_sent += 1;
         }
         if self.observers.is_review_due(self.cx.now) {

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use crate::Core;
-use crate::counters::Carrier;
 use crate::detection::crash::{Audience, CrashStep};
 use crate::detection::{DetectorFacts, DetectorStep};
+use crate::dissemination::HeartbeatTurn;
 use crate::io::{CommandError, HealthEvidence, Output};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
@@ -35,9 +35,7 @@ impl Core {
     /// Sets the deadlines of a member whose record or last sign has just changed.
     pub(crate) fn watch(&mut self, slot: Slot) {
         let threshold = self.detector_facts().threshold(slot);
-        let is_owed_heartbeats = self.detector_facts().is_owed_heartbeats(slot);
-        let is_timed = threshold.is_some() || is_owed_heartbeats;
-        if !self.view.set_timed(slot, is_timed) && !is_timed {
+        if !self.view.set_timed(slot, threshold.is_some()) && threshold.is_none() {
             // Most members of a large cluster: there was nothing to wait for, and there is nothing.
             return;
         }
@@ -51,7 +49,6 @@ impl Core {
         } else {
             self.cx.timers.cancel(Timer::Judge(run));
         }
-        self.detector.schedule_heartbeat(&mut self.cx, run, is_owed_heartbeats);
     }
 
     /// Judges a member whose deadline has come.
@@ -65,7 +62,8 @@ impl Core {
             DetectorStep::Wait(at) => self.cx.timers.set(Timer::Judge(run), at),
             DetectorStep::Watch => self.watch(slot),
             DetectorStep::Probe { nth, next } => {
-                self.out().probe(slot);
+                // Most often one heartbeat was lost, and the first probe is answered.
+                self.out().probe(slot, nth > 0);
                 if nth > 0 {
                     self.detector.ask_witnesses(&mut outbox!(self), slot);
                     self.plan_walk(slot);
@@ -88,23 +86,12 @@ impl Core {
         }
     }
 
-    /// Sends a member a sign of life if it is due: most often some other packet was one.
-    pub(crate) fn heartbeat(&mut self, run: Run) {
-        let Some(slot) = self.view.slot_of_run(run) else { return };
-        let now = self.cx.now;
-        let period = self.detector.heartbeat_period(&self.cx.settings);
-        let mut next = now + period;
-        if !self.cx.phase.is_joining() {
+    /// Sends a heartbeat to the observer whose turn it is.
+    pub(crate) fn heartbeat(&mut self) {
+        if let Some(HeartbeatTurn { slot, next }) = self.gossip.next_turn(&mut outbox!(self)) {
             self.paths.check_datagrams(&mut self.cx, &self.view, self.health.awake_since(), slot);
-            let last_sent = self.view.entry(slot).peer.rare().last_sent;
-            if let Some(due) = last_sent.map(|sent| sent + period).filter(|due| *due > now) {
-                next = due;
-            } else {
-                self.gossip_to(slot, Carrier::Heartbeat);
-                self.gossip.note_heartbeat(slot);
-            }
+            self.gossip_to(slot, Some(next));
         }
-        self.cx.timers.set(Timer::Heartbeat(run), next);
     }
 
     /// Takes a witness's answer that it heard the subject.
@@ -230,7 +217,7 @@ impl Core {
                         self.crashes.close(run);
                     }
                 }
-                (CrashStep::Probe, Some(slot)) => self.out().probe(slot),
+                (CrashStep::Probe, Some(slot)) => self.out().probe(slot, true),
                 (CrashStep::Walk, Some(slot)) => self.plan_walk(slot),
                 (CrashStep::Ask, Some(slot)) => {
                     let Some((age, is_sure)) = self.crashes.ask(self.cx.now, run) else { continue };
@@ -312,7 +299,7 @@ impl Core {
             rare.last_hearsay = Some(now);
         }
         if may_probe && !self.crashes.is_refused(run) {
-            self.out().probe(subject);
+            self.out().probe(subject, true);
         }
         let rare = self.view.peer_mut(subject).rare_mut();
         if self.crashes.is_case(run) || !is_due(now, rare.last_case, CRASH_HEARSAY_INTERVAL) {
@@ -337,7 +324,7 @@ impl Core {
         }
         for slot in shift.stopped {
             if let Some(run) = self.view.get(slot).map(|entry| entry.record.run) {
-                self.cx.timers.cancel(Timer::Heartbeat(run));
+                self.view.peer_mut(slot).expect_nothing();
                 self.detector.inquiries.forget(run);
                 self.watch(slot);
                 self.plan_link(slot);
@@ -376,7 +363,7 @@ impl Core {
         for (slot, is_behind_crashed) in asked {
             let run = self.view.record(slot).run;
             if self.detector.inquiries.probed(run) == 0 {
-                self.out().probe(slot);
+                self.out().probe(slot, true);
             }
             if is_behind_crashed {
                 self.open_case(run, CRASH_REVIEWS);

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use crate::Core;
 use crate::connectivity::links::{Action, Failure, LinkFacts, NeighbourFacts, Parting, Wish};
 use crate::context::Phase;
-use crate::counters::{Carrier, DropReason};
+use crate::counters::DropReason;
 use crate::io::{Contacted, LinkEvent, LinkId, Output};
 use crate::limits::{CRASH_REVIEWS, MAX_MESSAGES_IN_QUESTION};
 use crate::member::Run;
@@ -379,7 +379,7 @@ impl Core {
             return;
         }
         if self.paths.take_unheard(&self.cx, &self.view, slot) {
-            self.gossip_to(slot, Carrier::Other);
+            self.gossip_to(slot, None);
         }
         self.paths.tell_of_fallback(&mut self.cx, &self.view, slot);
     }

@@ -371,6 +371,5 @@ impl Core {
         self.close_case(run);
         self.detector.inquiries.forget(run);
         self.cx.timers.cancel(Timer::Judge(run));
-        self.cx.timers.cancel(Timer::Heartbeat(run));
     }
 }

@@ -4,27 +4,35 @@
 //! Must not know: how peers and updates are chosen (see `dissemination`), how messages are kept, sent on, repaired and
 //! acknowledged, or what news about leases means.
 
+use std::time::Duration;
+
 use crate::Core;
 use crate::counters::Carrier;
 use crate::dissemination::{Gossip, LeaseUpdates};
 use crate::limits::{DIRECT_RETRY, SENDS_INTO_SILENCE, SPREAD_PACKETS};
 use crate::messages::Overdue;
+use crate::time::whole_ms;
 use crate::view::Slot;
-use crate::wire::{LeaseUpdate, Span};
+use crate::wire::{LeaseUpdate, Message, Span};
 
 /// Gossip.
 impl Core {
-    /// Sends a packet that is a heartbeat, and carries what the peer may lack: of the leader, of members, of broadcasts.
-    pub(crate) fn gossip_to(&mut self, slot: Slot, carrier: Carrier) {
+    /// Sends a packet that carries what the peer may lack: of the leader, of members, of broadcasts. `next`: it is the peer's
+    /// turn, and its next one comes within that time.
+    pub(crate) fn gossip_to(&mut self, slot: Slot, next: Option<Duration>) {
         if !self.observers.observes(slot) {
             return Gossip::show_fingerprint(&mut outbox!(self), slot);
         }
         let mut packet = self.out().packet_to(slot);
+        if let Some(next) = next {
+            packet.push(&Message::NextHeartbeat { after_ms: whole_ms(next) as u32 });
+        }
         if let Some(lead) = &mut self.lead {
             lead.push_renewal(self.cx.now, &mut packet);
         }
         self.gossip.push_news_if_lacking(&mut outbox!(self), &mut packet, slot);
         self.messages.push_held(self.cx.now, &mut packet);
+        let carrier = if next.is_some() { Carrier::Heartbeat } else { Carrier::Other };
         self.out().send_as(carrier, slot, packet);
     }
 

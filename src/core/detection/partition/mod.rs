@@ -1,7 +1,7 @@
 //! Partitions: many members silent at once, which looks like a cut, and the end of it.
 //!
 //! **Suspected.** When at least [`MIN_PARTITION`] members, and at least a third of those that were live before (oneself
-//! included), fell silent within one `suspect_timeout` of each other, a
+//! included), fell silent within one `suspect_timeout` of each other, or two heartbeat intervals if that is longer, a
 //! [partition](crate::io::Output::PartitionSuspected) is reported: the members that are unreachable, and those
 //! that are still here. The times that count are those at which they were last heard of, not those at which that was
 //! found out, so that a node which wakes up to a list of old deaths reports nothing. The report waits until the
@@ -224,7 +224,7 @@ impl Partition {
 impl Partition {
     pub(crate) fn new(settings: &Settings) -> Self {
         let pace = Pace {
-            window: settings.suspect_timeout,
+            window: settings.suspect_timeout.max(settings.heartbeat_interval * 2),
             gathering: settings.heartbeat_interval,
             agreement: settings.retry_interval * 2 + Duration::from_secs(2),
         };

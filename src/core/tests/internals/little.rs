@@ -3,7 +3,6 @@
 use super::alone::{Alone, member, prove};
 use super::electing::SECOND;
 use super::net::ms;
-use crate::counters::Carrier;
 use crate::io::{Input, Output};
 use crate::limits::{ANSWER_INTERVAL, MIN_QUESTION_BYTES};
 use crate::member::{Record, Status, Tags};
@@ -31,7 +30,7 @@ fn told_of_many(alone: &mut Alone, peer: &Record, first: u64) -> usize {
     }
     largest_to(alone, peer);
     let slot = alone.core.view.slot_of_run(peer.run).expect("a member");
-    alone.core.gossip_to(slot, Carrier::Other);
+    alone.core.gossip_to(slot, None);
     largest_to(alone, peer)
 }
 

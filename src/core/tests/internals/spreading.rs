@@ -1,11 +1,7 @@
 //! News that is carried, and views that are compared: how often, and in spite of what.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-
 use super::alone::{Alone, member, prove};
 use super::net::ms;
-use crate::counters::Carrier;
 use crate::io::{Input, Output};
 use crate::member::Status;
 use crate::packet::News;
@@ -30,7 +26,7 @@ fn an_update_is_carried_by_gossip_so_often_and_no_more() {
     let mut carried = 0;
     for _ in 0..20 {
         for slot in &peers {
-            alone.core.gossip_to(*slot, Carrier::Other);
+            alone.core.gossip_to(*slot, None);
         }
         for output in alone.outputs() {
             let Output::Transmit { bytes, .. } = output else { continue };
@@ -50,7 +46,7 @@ fn a_member_that_is_not_observed_is_asked_nothing_by_gossip() {
         (0..30).map(|host| slot_of(&alone, host)).partition(|slot| alone.core.observers.observes(*slot));
     alone.outputs();
     let is_asked = |alone: &mut Alone, slot| {
-        alone.core.gossip_to(slot, Carrier::Gossip);
+        alone.core.gossip_to(slot, None);
         let outputs = alone.outputs();
         let Some(Output::Transmit { bytes, .. }) = outputs.first() else { panic!("no packet") };
         let messages = Packet::decode(bytes).expect("ours").messages;
@@ -77,33 +73,11 @@ fn a_peer_whose_view_is_known_to_be_equal_is_sent_no_updates() {
         assert!(packet.push(&Message::Reply));
         alone.core.handle(alone.now, Input::Packet { from: peer.address, bytes: &packet.finish() });
         alone.outputs();
-        alone.core.gossip_to(slot, Carrier::Gossip);
+        alone.core.gossip_to(slot, None);
         let Some(Output::Transmit { bytes, .. }) = alone.outputs().into_iter().next() else { panic!("no packet") };
         let messages = Packet::decode(&bytes).expect("ours").messages;
         messages.iter().any(|message| matches!(message, Message::Update(_)))
     };
     let equal = alone.core.fingerprint();
     assert!(is_told(&mut alone, equal ^ 1) && !is_told(&mut alone, equal));
-}
-
-#[test]
-fn nobody_is_sent_to_twice_at_one_tick() {
-    let mut alone = Alone::with_teller();
-    alone.introduces(0..30);
-    for host in 0..30 {
-        prove(&mut alone, member(host, Status::Up).run);
-    }
-    let mut at_most = 0;
-    for _ in 0..2_000 {
-        alone.outputs();
-        let core = &mut alone.core;
-        for slot in core.gossip.next_peers(&mut outbox!(core)) {
-            core.gossip_to(slot, Carrier::Gossip);
-        }
-        let to = |output| if let Output::Transmit { to, .. } = output { Some(to) } else { None };
-        let to: Vec<SocketAddr> = alone.outputs().into_iter().filter_map(to).collect();
-        assert_eq!(BTreeSet::from_iter(&to).len(), to.len(), "{to:?}");
-        at_most = at_most.max(to.len());
-    }
-    assert!(at_most > 1);
 }

@@ -139,8 +139,8 @@ fn requests_of_all_members_together_have_a_bound_and_those_whose_time_is_over_ta
     assert_eq!(net.nodes[0].messages.len(), MAX_OPEN_REQUESTS);
     let beyond = 5 * each - MAX_OPEN_REQUESTS as u64;
     assert_eq!(net.nodes[0].core.counters().dropped(DropReason::TableFull), beyond);
-    // Nobody answers, and the programs that asked wait no more.
-    net.run(ms(1_001));
+    // Nobody answers, and the programs that asked wait no more. A heartbeat tells the node what time it is.
+    net.run(ms(1_200));
     for by in [1, 5] {
         hand_in(&mut net, 0, &format!("n{by}"), &question(2_000, 1_000));
     }
