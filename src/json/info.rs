@@ -172,9 +172,9 @@ pub struct Pace {
     pub suspect_timeout_ms: u64,
     /// The silence after which others hold it as Down, in milliseconds.
     pub down_timeout_ms: u64,
-    /// The time between two rounds of gossip, in milliseconds.
+    /// The time in which `gossip_fanout` heartbeats are sent, if not more, in milliseconds.
     pub gossip_interval_ms: u64,
-    /// The number of members that each round goes to.
+    /// The number of heartbeats sent in each `gossip_interval_ms`, if not more.
     pub gossip_fanout: usize,
     /// The time within which a probe is to be answered, in milliseconds.
     pub probe_timeout_ms: u64,

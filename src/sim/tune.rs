@@ -3,16 +3,15 @@
 //! The goal: a silent node is Down everywhere within a given time, and healthy nodes are hardly ever accused. The model
 //! follows the steps of an accusation (losses are independent; bursts and long pauses are not in it):
 //!
-//! 1. An observer gets a packet from its subject every `s`: once in a gossip round, or by heartbeats where these are more
-//!    frequent. It begins to doubt when all `m` packets of a timeout are lost: chance `p^m` after each packet that arrived,
-//!    at each of `k` observers. Of heartbeats, `m = ⌊suspect_timeout / s⌋`; of rounds, in which each has another place every
-//!    time, half a packet less than `suspect_timeout / s`.
-//! 2. Three probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
-//! 3. Nobody else has heard the subject: three witnesses do not answer twice, and all others not once: `q^(6 + k − 4)`. Then
-//!    those that have not answered are asked eight times more; of these the model has one: `q^8`.
+//! 1. An observer gets a heartbeat every `T`, which are one beat for each of `k` observers. It begins to doubt when all
+//!    `m = ⌊suspect_timeout / T⌋` of a timeout are lost, one at least: chance `p^m` after each that arrived.
+//! 2. Six probes fail, each with the chance `q = 1 − (1 − p)²` of a lost question or answer.
+//! 3. Each of the others fails to tell of a fresher sign: no answer comes to four questions, `q^4`; or it heard nothing for a
+//!    timeout, `p^m` where it is long enough for its heartbeats, else `1 − (1 − p) × suspect_timeout / T`, and none of the four
+//!    probes that it sends itself is answered.
 //!    A suspicion is the product of these. It becomes a death if, until the down timeout, all further packets to the
 //!    accuser are lost, too, and none of the `k` observers gets it through to the subject that it is accused.
-//! 4. Cost: `k` packets in nine tenths of a heartbeat interval or the packets of the gossip ticks, whichever are more.
+//! 4. Cost: one packet a beat, and those that go to anybody.
 //!
 //! Invariants: the same goal gives the same proposal; a proposal passes [`Settings::check`]. Must not know: the
 //! simulator, which verifies a proposal, or how a proposal is shown.
@@ -40,24 +39,21 @@ pub struct Goal {
     pub false_alarms: f64,
 }
 
-/// Average time between two packets to the same peer, as a share of the heartbeat interval.
-const HEARTBEAT_SHARE: f64 = 0.935;
+/// Average time of a beat, as a share of the longest.
+const BEAT_SHARE: f64 = 0.975;
 
 /// A month: 30 days.
 pub const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Bytes of an average packet without news, with IPv4 and UDP headers. Measured: see the test.
-const PACKET: f64 = 63.0;
-/// The smallest number of packets that must stay away before a member is doubted: with one, every lost packet would
-/// cost probes.
-const LEAST_SIGNS: u32 = 2;
+const PACKET: f64 = 66.0;
 /// The largest useful number of signs within a timeout: more are no help that is worth its bytes.
 const MOST_SIGNS: u32 = 24;
 /// Number of round trips that a probe may take: with jitter, and a little time to answer.
 const PROBE_ROUND_TRIPS: f64 = 1.25;
-/// Number of questions to a witness that has not answered when the suspect timeout is over.
-const LAST_QUESTIONS: f64 = 8.0;
-/// Number of probes of a silent member; while witnesses are asked on, it is probed with each question.
-const PROBES: f64 = 4.0;
+/// Number of probes of a silent member.
+const PROBES: i32 = 6;
+/// Number of times that each other observer is asked about it.
+const QUESTIONS: i32 = 4;
 /// Number of probes that fit into a suspect timeout, by the rule of [`Settings::check`].
 const PROBES_PER_TIMEOUT: u32 = 15;
 
@@ -96,9 +92,9 @@ pub enum Infeasible {
         /// The values allowed.
         allowed: &'static str,
     },
-    /// Three probes and a refutation take longer than the goal allows, at this round trip time.
+    /// The probes and a refutation take longer than the goal allows, at this round trip time.
     #[error(
-        "{} is too soon: at a round trip of {} three probes before a suspicion and a refutation after it take {}",
+        "{} is too soon: at a round trip of {} the probes before a suspicion and a refutation after it take {}",
         human(*.wanted), human(*.rtt), human(*.nearest)
     )]
     TooSoon {
@@ -188,12 +184,12 @@ fn check(goal: &Goal) -> Result<(), Infeasible> {
     Ok(())
 }
 
-/// Returns the cheapest settings that meet the goal exactly as it is. Tries numbers of signs within a timeout in
-/// ascending order, since the fewest cost least.
+/// Returns the cheapest settings that meet the goal exactly as it is. Tries numbers of heartbeats within a timeout in ascending order,
+/// since the fewest cost least.
 fn cheapest(goal: &Goal) -> Result<Proposal, Infeasible> {
     let frame = Frame::of(goal)?;
     let mut reachable = f64::INFINITY;
-    for signs in LEAST_SIGNS..=MOST_SIGNS {
+    for signs in 0..=MOST_SIGNS {
         let settings = frame.settings(signs);
         if settings.check().is_err() {
             continue;
@@ -212,6 +208,8 @@ struct Frame {
     suspect: Duration,
     down: Duration,
     probe: Duration,
+    /// The number of observers of a node.
+    observers: usize,
 }
 
 impl Frame {
@@ -231,25 +229,35 @@ impl Frame {
         // Two thirds, as in the default profile, unless that leaves too little time on either side.
         let suspect = tidy((down * 2 / 3).min(down.saturating_sub(refutation)).max(least_suspect));
         let probe = (suspect / 20).max(least_probe).min(suspect / PROBES_PER_TIMEOUT);
-        Ok(Self { suspect, down, probe: Duration::from_millis(probe.as_millis() as u64) })
+        let probe = Duration::from_millis(probe.as_millis() as u64);
+        Ok(Self { suspect, down, probe, observers: observers(goal, &Profile::Default.settings()) })
     }
 
     fn settings(&self, signs: u32) -> Settings {
-        let usual = Profile::Default.settings();
-        // Nine tenths of the interval pass at most; a tenth is left so that the last sign is not due at the deadline.
-        let heartbeat = tidy(self.suspect.mul_f64(1.0 / (f64::from(signs) + 0.1))).min(Duration::from_secs(60));
+        let (usual, fast) = (Profile::Default.settings(), Profile::Fast.settings());
+        // Without any the observers take turns that are longer than the timeout, as in the profile `fast`. A tenth is left so that the
+        // last sign is not due at the deadline.
+        let turns = fast.gossip_interval.div_duration_f64(fast.suspect_timeout) * fast.observers as f64
+            / fast.gossip_fanout as f64;
+        let share = if signs == 0 { turns } else { 1.0 / (f64::from(signs) + 0.1) };
+        let heartbeat = tidy(self.suspect.mul_f64(share)).min(Duration::from_secs(60));
+        let gossip = tidy(heartbeat * usual.gossip_fanout as u32 / self.observers as u32);
         let retry = tidy(self.down / 3).clamp(Duration::from_secs(1), Duration::from_secs(10));
         Settings {
             heartbeat_interval: heartbeat,
             suspect_timeout: self.suspect,
             down_timeout: self.down,
-            gossip_interval: heartbeat.clamp(Duration::from_millis(200), Duration::from_secs(1)),
+            gossip_interval: gossip.clamp(Duration::from_millis(20), Duration::from_secs(1)).min(heartbeat * 5),
             probe_timeout: self.probe,
             retry_interval: retry,
             reap_after: usual.reap_after.max(self.down),
             ..usual
         }
     }
+}
+
+fn observers(goal: &Goal, settings: &Settings) -> usize {
+    goal.nodes.saturating_sub(1).clamp(1, settings.observers)
 }
 
 /// Returns the time that news takes to reach all nodes: the hops needed if each reaches six times as many nodes, and
@@ -266,37 +274,31 @@ fn refutation(goal: &Goal) -> Duration {
 
 /// Returns the figures that the model expects of these settings.
 pub fn expect(settings: &Settings, goal: &Goal) -> Expected {
-    let observers = goal.nodes.saturating_sub(1).min(settings.observers) as f64;
+    let observers = observers(goal, settings) as f64;
     let fanout = observers.min(settings.gossip_fanout as f64);
     let loss = goal.loss;
-    let (heartbeat, gossip) =
-        (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64() * 0.975);
-    let (heartbeat, round) = (heartbeat * HEARTBEAT_SHARE, observers / fanout * gossip);
-    let sign_every = heartbeat.min(round);
-    let signs = |window: Duration| {
-        let window = window.as_secs_f64();
-        let by_rounds = if round < heartbeat { window / round - 0.5 } else { 0.0 };
-        by_rounds.max((window / heartbeat).floor())
-    };
+    let (heartbeat, gossip) = (settings.heartbeat_interval.as_secs_f64(), settings.gossip_interval.as_secs_f64());
+    let beat = (heartbeat / observers).min(gossip / fanout) * BEAT_SHARE;
+    let turn = beat * observers;
+    let signs = |window: Duration| (window.as_secs_f64() / turn).floor();
 
     let round_trip_fails = 1.0 - (1.0 - loss).powi(2);
     let witnesses = observers - 1.0;
-    let last = if witnesses > 0.0 { LAST_QUESTIONS } else { 0.0 };
-    let questions = 2.0 * witnesses.min(3.0) + (witnesses - 3.0).max(0.0) + 1.0 + last;
-    let silences = MONTH.as_secs_f64() / sign_every * (1.0 - loss) * loss.powf(signs(settings.suspect_timeout));
-    let suspicions = observers
-        * silences
-        * round_trip_fails.powf(PROBES + last)
-        * if witnesses > 0.0 { round_trip_fails.powf(questions) } else { 1.0 };
+    let suspect = settings.suspect_timeout.as_secs_f64();
+    let is_unheard = match signs(settings.suspect_timeout) {
+        0.0 => 1.0 - (1.0 - loss) * suspect / turn,
+        signs => loss.powf(signs),
+    };
+    let says_nothing = (1.0 + is_unheard) * round_trip_fails.powi(QUESTIONS);
+    let doubts = MONTH.as_secs_f64() / turn * (1.0 - loss) * loss.powf(signs(settings.suspect_timeout).max(1.0));
+    let suspicions = observers * doubts * round_trip_fails.powi(PROBES) * says_nothing.min(1.0).powf(witnesses);
     let chance = settings.down_timeout.saturating_sub(settings.suspect_timeout);
     let deaths = suspicions * loss.powf(signs(chance)) * round_trip_fails.powf(observers);
 
-    // Heartbeats count as gossip, so the more frequent of the two is the whole, but for what goes to anybody where not all
-    // nodes observe each other.
+    // Where not all nodes observe each other, some packets go to anybody.
     let is_mesh = goal.nodes <= settings.observers + 1;
-    let to_anybody = if is_mesh { 0.0 } else { fanout / f64::from(ANYBODY_ONE_IN) / gossip };
-    let to_observers = (observers / sign_every).max(fanout / gossip - to_anybody);
-    let bytes = (to_observers + to_anybody) * PACKET;
+    let to_anybody = if is_mesh { 0.0 } else { fanout / f64::from(ANYBODY_ONE_IN) / (gossip * BEAT_SHARE) };
+    let bytes = (1.0 / beat + to_anybody) * PACKET;
     Expected { suspicions, deaths, bytes, down_within: settings.down_timeout + dissemination_time(goal) }
 }
 

@@ -217,9 +217,9 @@ fn every_configuration_on_a_page_is_a_good_one() {
     }
 }
 
-/// Returns the keys of `config.toml` that differ between profiles: their names, and their values in `default`, `local`, `lan` and
-/// `wan`, as the comment above each says.
-fn values_by_profile() -> Vec<(String, [&'static str; 4])> {
+/// Returns the keys of `config.toml` that differ between profiles: their names, and their values in `default`, `local`, `lan`,
+/// `wan` and `fast`, as the comment above each says.
+fn values_by_profile() -> Vec<(String, [&'static str; 5])> {
     let (mut section, mut said, mut keys) = ("", None, Vec::new());
     for line in CONFIG.lines() {
         if let Some(name) = line.strip_prefix('[') {
@@ -229,7 +229,7 @@ fn values_by_profile() -> Vec<(String, [&'static str; 4])> {
             let others = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')')).map(|(others, _)| others);
             said = others.map(|others| {
                 let of = |profile| others.split(", ").find_map(|other| other.strip_prefix(profile)?.strip_prefix(' '));
-                [value, of("local").unwrap_or(value), of("lan").unwrap_or(value), of("wan").unwrap_or(value)]
+                ["default", "local", "lan", "wan", "fast"].map(|profile| of(profile).unwrap_or(value))
             });
         } else if let Some((key, _)) = line.strip_prefix('#').and_then(|line| line.split_once(" = ")) {
             let is_key = key.chars().all(|character| character.is_ascii_lowercase() || character == '_');
@@ -243,7 +243,7 @@ fn values_by_profile() -> Vec<(String, [&'static str; 4])> {
 fn config_toml_has_the_values_of_the_profiles() {
     let keys = values_by_profile();
     assert!(keys.len() >= 8, "{keys:?}");
-    for (place, profile) in ["default", "local", "lan", "wan"].into_iter().enumerate() {
+    for (place, profile) in ["default", "local", "lan", "wan", "fast"].into_iter().enumerate() {
         let directory = tempfile::tempdir().expect("a directory");
         let words = [HEADCOUNT, "config", "show", "--profile", profile, "--format", "json"];
         let output = program(&[], &words, directory.path()).output().expect("it runs");

@@ -43,7 +43,7 @@ pub(crate) struct NodeArgs {
     /// A node to join through; may be repeated
     #[arg(long = "seed", value_name = "HOST:PORT")]
     pub(crate) seeds: Vec<String>,
-    /// The pace: default, local, lan or wan [default: default]
+    /// The pace: default, local, lan, wan or fast [default: default]
     #[arg(long)]
     pub(crate) profile: Option<String>,
     /// Where to serve HTTP, or `off` [default: 127.0.0.1:7118]

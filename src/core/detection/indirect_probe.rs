@@ -1,12 +1,11 @@
 //! Indirect probes: before a silence becomes a suspicion, others are asked when they last heard the subject.
 //!
 //! One bad link is no death (the `ping-req` of SWIM, section 3.1, asked of memory instead of the network: an observer
-//! that hears the subject anyway can answer at once). Three of its other observers are asked; if that does not end the
-//! inquiry, the others are asked, too, and the silent ones again. No answer that knows no more than the asker is enough to
-//! stop asking: where links are cut, three witnesses may have lost the subject at the same moment, and the next one hears it.
-//! The answer "at age a" moves the asker's own clock to a before the answer came: silence counts from the freshest sign that
-//! anybody received. An answer may have waited anywhere, and so counts from soon after the last question that its member was
-//! asked. Right before a suspicion those are asked again whose answers are older than its last moments.
+//! that hears the subject anyway can answer at once). Three of its other observers are asked with the second probe, and all of them
+//! with each later one, whatever they have answered: where links are cut, three witnesses may have lost the subject at the
+//! same moment, and the next one hears it; and whoever had heard nothing may have heard it since. The answer "at age a" moves
+//! the asker's own clock to a before the answer came: silence counts from the freshest sign that anybody received. An
+//! answer may have waited anywhere, and so counts from soon after the last question that its member was asked.
 //!
 //! The *link* between the subject and this node is bad if others hear the subject: that is reported, once, with a
 //! member that hears it, and taken back when the subject was heard directly for a while. Several such links at once are
@@ -19,7 +18,7 @@
 //!
 //! Must not know: what is done about a subject that nobody heard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -32,7 +31,7 @@ use crate::member::Run;
 use crate::observers::Observers;
 use crate::packet::Outbox;
 use crate::time::Time;
-use crate::view::{Slot, View};
+use crate::view::{Slot, View, is_due};
 use crate::wire::Message;
 
 /// The number of peers asked first, and of answers that are enough to judge by.
@@ -66,23 +65,14 @@ const RECOVERED_AFTER: u32 = 2;
 struct Inquiry {
     /// True if a sign of life has ended this inquiry: what is known from it says nothing about the next.
     is_over: bool,
-    /// The time at which the first probe was sent.
+    /// The times at which the first and the last probe were sent.
     began: Option<Time>,
+    last: Option<Time>,
     probes: u32,
     /// The members that were asked, and when last.
     asked: BTreeMap<Run, Time>,
-    /// The members among them that answered, whatever they had heard, and when last.
-    answered: BTreeMap<Run, Time>,
-    /// The time from which on an answer need not be asked for again.
-    counts_from: Option<Time>,
-    /// The time at which the last silence was long enough.
-    due: Option<Time>,
-}
-
-impl Inquiry {
-    fn has_answered(&self, witness: Run) -> bool {
-        self.answered.get(&witness).is_some_and(|at| Some(*at) >= self.counts_from)
-    }
+    /// The members among them that answered, whatever they had heard.
+    answered: BTreeSet<Run>,
 }
 
 impl Inquiries {
@@ -123,26 +113,6 @@ impl Inquiries {
         answered >= WITNESSES.min(observers)
     }
 
-    /// Returns true if a member need not be asked again, or was probed in vain itself.
-    pub(super) fn need_not_be_asked(&self, subject: Run, witness: Run) -> bool {
-        self.open.get(&subject).is_some_and(|inquiry| inquiry.has_answered(witness)) || self.probed(witness) > 1
-    }
-
-    /// Has those asked again who answered before: they may have heard the subject since.
-    pub(super) fn ask_again(&mut self, subject: Run, before: Time) {
-        if let Some(inquiry) = self.open.get_mut(&subject) {
-            inquiry.counts_from = Some(before);
-        }
-    }
-
-    /// Returns the time at which a silence that is long enough since `enough` was first judged: now, or at an earlier question.
-    pub(super) fn due(&mut self, subject: Run, enough: Time, now: Time) -> Time {
-        let Some(inquiry) = self.open.get_mut(&subject) else { return now };
-        let due = inquiry.due.map_or(now, |due| due.max(enough));
-        inquiry.due = Some(due);
-        due
-    }
-
     /// Returns the number of probes that were sent in this inquiry.
     pub(crate) fn probed(&self, subject: Run) -> u32 {
         self.open.get(&subject).filter(|inquiry| !inquiry.is_over).map_or(0, |inquiry| inquiry.probes)
@@ -151,6 +121,11 @@ impl Inquiries {
     /// Returns the time at which the first of them was sent.
     pub(super) fn began(&self, subject: Run) -> Option<Time> {
         self.open.get(&subject)?.began
+    }
+
+    /// Returns the time at which the last of them was sent.
+    pub(super) fn last_probe(&self, subject: Run) -> Option<Time> {
+        self.open.get(&subject)?.last
     }
 
     /// Returns the members whose first probe of an inquiry was not answered.
@@ -165,6 +140,7 @@ impl Inquiries {
             *inquiry = Inquiry::default();
         }
         inquiry.began.get_or_insert(now);
+        inquiry.last = Some(now);
         inquiry.probes += 1;
     }
 }
@@ -180,22 +156,13 @@ impl Detector {
         }
     }
 
-    /// Returns the witnesses that are asked about a silent member now; later, since the inquiry has not ended, the other
-    /// observers, and again the silent ones.
+    /// Returns the witnesses that are asked about a silent member now: some at first, and then all of them.
     pub(crate) fn witnesses(&mut self, now: Time, view: &View, observers: &Observers, subject: Slot) -> Vec<Slot> {
-        let run = view.record(subject).run;
-        let Some(inquiry) = self.inquiries.open.get_mut(&run) else { return Vec::new() };
-        let is_first = inquiry.asked.is_empty();
-        let run_at = |slot: &Slot| view.record(*slot).run;
-        let all = observers.observers_of(view, subject).into_iter();
-        let silent = all.filter(|slot| !inquiry.has_answered(run_at(slot)));
-        let (again, others): (Vec<Slot>, Vec<Slot>) =
-            silent.partition(|slot| inquiry.asked.contains_key(&run_at(slot)));
-        let more = if is_first { WITNESSES } else { observers.wanted() };
-        let witnesses: Vec<Slot> = others.sample(&mut self.rng, more).copied().chain(again).collect();
-        for slot in &witnesses {
-            inquiry.asked.insert(run_at(slot), now);
-        }
+        let Some(inquiry) = self.inquiries.open.get_mut(&view.record(subject).run) else { return Vec::new() };
+        let all: Vec<Slot> = observers.observers_of(view, subject).into_iter().collect();
+        let most = if inquiry.asked.is_empty() { WITNESSES } else { all.len() };
+        let witnesses: Vec<Slot> = all.sample(&mut self.rng, most).copied().collect();
+        inquiry.asked.extend(witnesses.iter().map(|slot| (view.record(*slot).run, now)));
         witnesses
     }
 
@@ -214,10 +181,12 @@ impl Detector {
             return None;
         };
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(out.cx.now);
-        inquiry.answered.insert(asked, out.cx.now);
+        inquiry.answered.insert(asked);
         let slot = out.view.slot_of_run(run)?;
         let tolerance = out.cx.settings.probe_timeout;
-        let heard = out.cx.arrived.min(asked_at + tolerance) - Duration::from_millis(age_ms);
+        let travelled = out.view.entry(witness).peer.travelling_time().min(tolerance);
+        let answered = (out.cx.arrived - travelled).min(asked_at + tolerance);
+        let heard = answered - Duration::from_millis(age_ms);
         let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         // This node could not have heard a member before it took it over, because others were unresponsive.
         let taken_over = out.observers.walk.taken_over_since(slot);
@@ -276,6 +245,17 @@ pub(crate) struct HeardElsewhere {
 }
 
 impl DetectorFacts<'_> {
+    /// Returns true if a member that another observer asks about is to be probed: it was not heard for a third of its suspect
+    /// timeout, and not probed for that a moment ago.
+    pub(crate) fn is_worth_a_probe(&self, slot: Slot) -> bool {
+        let entry = self.view.entry(slot);
+        let silence = self.now.since(entry.peer.last_sign());
+        let pause = self.settings.probe_timeout / 2;
+        entry.status.is_here()
+            && silence >= entry.record.timing.suspect_timeout() / 3
+            && is_due(self.now, entry.peer.rare().last_hearsay, pause)
+    }
+
     /// Answers "When did you last hear from it?" A node that heard nothing does not answer, nor one that does not
     /// observe the subject and heard it long ago: where members have different numbers of observers, the asker takes
     /// some nodes for observers that are none, and what those heard long ago would stand for an answer.

@@ -148,7 +148,8 @@ impl World {
 #[test]
 fn who_is_not_up_judges_nobody_and_who_was_heard_is_looked_at_later() {
     let mut world = World::new();
-    let (suspect, probed) = (world.settings.suspect_timeout, world.settings.suspect_timeout * 4 / 5);
+    let suspect = world.settings.suspect_timeout;
+    let probed = suspect - world.settings.probe_timeout * 6;
     world.at(suspect * 3);
     assert_eq!(world.judge_as(false, false), Some(DetectorStep::Wait(world.now + MIN_PAUSE)));
     world.view.peer_mut(IT).lived_at(world.now);
@@ -163,106 +164,102 @@ fn who_is_not_up_judges_nobody_and_who_was_heard_is_looked_at_later() {
     );
 }
 
-#[test]
-fn three_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
-    let mut world = World::new();
-    let suspect = world.settings.suspect_timeout;
-    let pace = world.settings.probe_timeout.min(suspect / 15);
-    let first = suspect * 4 / 5;
-    // There is time for a fourth one, and one right before the timeout.
-    let last = suspect * 49 / 50;
-    for (nth, at, next) in [
-        (0, first, first + pace),
-        (1, first + pace, first + pace * 2),
-        (2, first + pace * 2, first + pace * 3),
-        (3, first + pace * 3, last),
-        (4, last, suspect),
-    ] {
-        world.at(at);
-        assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next: Time::ORIGIN + next }), "{nth}");
-    }
-    world.at(suspect);
-    let probed_since = Some(Time::ORIGIN + first);
-    assert_eq!(world.judge(), Some(DetectorStep::Suspect { probed_since, claimed: Time::ORIGIN }));
-    assert_eq!(world.detector.inquiries.size(), 0, "the inquiry is over");
-    assert_eq!(world.judge(), Some(DetectorStep::Probe { nth: 0, next: world.now + pace }));
+/// Returns the times of the probes before a suspicion, and of the suspicion, of a member that was last heard when time began.
+fn questions(world: &World, pace: Duration, answer: Duration) -> (Vec<Duration>, Duration) {
+    let suspect = world.view.record(IT).timing.suspect_timeout();
+    let first = suspect - pace * 4 - answer * 2;
+    ([first].into_iter().chain((0..5).map(|nth| first + answer + pace * nth)).collect(), suspect)
 }
 
 #[test]
-fn who_comes_late_sends_three_probes_all_the_same_and_each_has_its_time_to_be_answered() {
+fn six_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
+    for round_trip_ms in [0, 800] {
+        let mut world = World::new();
+        let pace = world.settings.probe_timeout.min(world.settings.suspect_timeout / 15);
+        let round_trip = Duration::from_millis(round_trip_ms);
+        if round_trip_ms > 0 {
+            world.hears(IT, Duration::ZERO);
+            let stamp = world.view.entry(IT).peer.stamp(Time::ORIGIN).stamp;
+            let echo = Some(Echo { stamp, hold: 0 });
+            world.view.peer_mut(IT).heartbeat(Time::ORIGIN + round_trip, Heartbeat { stamp: 0, echo });
+        }
+        let answer = pace.max(round_trip * 3 / 2);
+        let (probes, suspect) = questions(&world, pace, answer);
+        assert_eq!(world.at(probes[0] - Duration::from_millis(1)).watched_until(), Some(Time::ORIGIN + probes[0]));
+        for (nth, at) in probes.iter().enumerate() {
+            let next = Time::ORIGIN + probes.get(nth + 1).copied().unwrap_or(*at + pace);
+            assert_eq!(world.at(*at).judge(), Some(DetectorStep::Probe { nth: nth as u32, next }), "{nth}");
+        }
+        world.at(suspect - Duration::from_millis(1));
+        assert_eq!(world.judge(), Some(DetectorStep::Wait(Time::ORIGIN + suspect)));
+        let probed_since = Some(Time::ORIGIN + probes[0]);
+        let step = world.at(suspect).judge();
+        assert_eq!(step, Some(DetectorStep::Suspect { probed_since, claimed: Time::ORIGIN }), "{round_trip:?}");
+        assert_eq!(world.detector.inquiries.size(), 0, "the inquiry is over");
+        assert!(matches!(world.judge(), Some(DetectorStep::Probe { nth: 0, .. })));
+    }
+}
+
+#[test]
+fn who_comes_late_sends_six_probes_all_the_same_and_the_last_has_its_time_to_be_answered() {
     let mut world = World::new();
     let suspect = world.settings.suspect_timeout;
     let pace = world.settings.probe_timeout.min(suspect / 15);
-    for nth in 0..3 {
+    for nth in 0..6 {
         world.at(suspect * 2 + pace * nth);
         assert_eq!(world.judge(), Some(DetectorStep::Probe { nth, next: world.now + pace }));
     }
-    assert!(matches!(world.at(suspect * 2 + pace * 3).judge(), Some(DetectorStep::Suspect { .. })));
-    // One that is in time for the last questions asks them.
-    let (mut world, asked_last) = (World::new(), suspect * 49 / 50);
-    let third = asked_last - pace / 2;
-    for (nth, at, next) in [
-        (0, third - pace * 2, third - pace),
-        (1, third - pace, third),
-        (2, third, asked_last),
-        (3, asked_last, suspect),
-    ] {
-        let next = Time::ORIGIN + next;
-        assert_eq!(world.at(at).judge(), Some(DetectorStep::Probe { nth, next }), "{nth}");
-    }
+    let ready = world.now + pace;
+    assert_eq!(world.judge(), Some(DetectorStep::Wait(ready)));
+    // What it waited for longer is time to refute.
+    let claimed = Time::ORIGIN + suspect + pace * 6;
+    let step = world.at(suspect * 2 + pace * 6).judge();
+    assert!(matches!(step, Some(DetectorStep::Suspect { claimed: of, .. }) if of == claimed), "{step:?}");
 }
 
 #[test]
-fn three_probes_fit_before_the_timeout_of_a_member_that_is_quicker_than_this_node() {
+fn six_probes_fit_before_the_timeout_of_a_member_that_is_quicker_than_this_node() {
     let mut world = World::new();
     let timing = Timing::new(Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(2)).expect("good");
     world.changes(IT, Record { timing, ..Record::clone(world.view.record(IT)) });
-    let next = Time::ORIGIN + Duration::from_millis(800) + Duration::from_secs(1) / 15;
-    assert_eq!(world.at(Duration::from_millis(800)).judge(), Some(DetectorStep::Probe { nth: 0, next }));
+    let pace = Duration::from_secs(1) / 15;
+    let first = Duration::from_secs(1) - pace * 6;
+    let next = Time::ORIGIN + first + pace;
+    assert_eq!(world.at(first).judge(), Some(DetectorStep::Probe { nth: 0, next }));
 }
 
 #[test]
-fn observers_that_have_not_answered_are_asked_on_for_a_moment_before_a_suspicion() {
-    let mut world = World::with(2);
-    let suspect = world.settings.suspect_timeout;
-    world.at(suspect).judge_times(3);
-    let next = world.now + suspect / 200;
-    assert_eq!(world.judge(), Some(DetectorStep::Probe { nth: 3, next }), "it may have heard the subject later");
-    world.at(suspect + suspect / 25);
-    assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })), "it may be gone, too");
-    // One that is accused, or was itself probed in vain, is not waited for.
-    for probes in 0..3 {
-        let mut world = World::with(2);
-        world.at(suspect).judge_times(3);
-        (0..probes).for_each(|_| world.detector.inquiries.probe_sent(WITNESS_RUN, world.now));
-        assert_eq!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })), probes > 1, "{probes} probes");
-    }
-    let mut world = World::with(2);
-    world.changes(WITNESS, world.view.record(WITNESS).with_status(Status::Suspect));
-    world.at(suspect).judge_times(3);
-    assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })));
-}
-
-#[test]
-fn right_before_a_suspicion_those_are_asked_again_whose_answers_are_older_than_its_last_moments() {
-    let suspect = Settings::default().suspect_timeout;
-    let last = suspect / 25;
-    for (answered, is_old) in [(suspect - last * 2, true), (suspect - last / 4, false)] {
-        let mut world = World::with(2);
-        world.at(suspect * 4 / 5).judge_times(2);
-        assert_eq!(world.witnesses(), [WITNESS]);
-        // It knows no more than this node does.
-        world.at(answered).judge();
-        assert_eq!(world.answers(WITNESS, ITS_RUN, suspect * 2), None);
-        world.judge();
-        world.at(suspect);
-        assert_eq!(matches!(world.judge(), Some(DetectorStep::Probe { .. })), is_old, "{answered:?}");
-        assert_eq!(world.witnesses(), if is_old { vec![WITNESS] } else { vec![] }, "{answered:?}");
-        if is_old {
-            world.answers(WITNESS, ITS_RUN, suspect * 2);
-            assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })));
-        }
-    }
+fn a_member_whose_heartbeats_are_further_apart_than_its_suspect_timeout_is_missed_when_the_next_one_is_late() {
+    let (beats, suspect) = (Duration::from_secs(20), Settings::default().suspect_timeout);
+    let tolerance = Settings::default().probe_timeout;
+    let expecting = || {
+        let mut world = World::new();
+        world.hears(IT, Duration::ZERO);
+        world.view.peer_mut(IT).expect(Time::ORIGIN, beats);
+        world
+    };
+    let late = Time::ORIGIN + beats + tolerance;
+    assert_eq!(expecting().at(suspect).watched_until(), Some(late));
+    assert!(matches!(expecting().at(beats + tolerance).judge(), Some(DetectorStep::Probe { nth: 0, .. })));
+    // Any other packet of its says nothing about its heartbeats,
+    let mut world = expecting();
+    world.view.peer_mut(IT).expect_another(Time::ORIGIN + beats / 2, beats, tolerance);
+    assert_eq!(world.at(suspect).watched_until(), Some(late));
+    // but that a heartbeat was lost if it was due by then: the next one comes an interval later.
+    world.view.peer_mut(IT).expect_another(late + tolerance, beats, tolerance);
+    assert_eq!(world.at(beats * 2).watched_until(), Some(late + beats));
+    // After several that were lost one is due now.
+    world.view.peer_mut(IT).expect_another(late + beats * 4, beats, tolerance);
+    assert_eq!(world.at(beats * 4).watched_until(), Some(late + beats * 4 + tolerance));
+    // A late copy of one says nothing.
+    let mut world = expecting();
+    world.view.peer_mut(IT).receive(Time::ORIGIN, 9, 0);
+    world.view.peer_mut(IT).receive(Time::ORIGIN, 5, 0);
+    world.view.peer_mut(IT).expect(Time::ORIGIN + beats, beats);
+    assert_eq!(world.at(suspect).watched_until(), Some(late));
+    // Who was never heard is not waited for, nor is who is observed no more.
+    world.view.peer_mut(IT).expect_nothing();
+    assert!(matches!(world.at(suspect).judge(), Some(DetectorStep::Probe { nth: 0, .. })));
 }
 
 #[test]
@@ -274,18 +271,18 @@ fn a_member_whose_packets_arrive_is_suspected_once_witnesses_were_heard_or_had_h
         // Nothing shows that it hears this node.
         world.view.peer_mut(IT).sent(Time::ORIGIN, Duration::MAX);
         world.hears(IT, suspect * 9 / 10);
-        world.at(suspect).judge_times(3);
+        world.at(suspect).judge_times(6);
         if is_answered {
             world.witnesses();
             world.answers(WITNESS, ITS_RUN, suspect * 2);
         }
-        let step = world.judge();
+        let ready = suspect + world.settings.probe_timeout;
+        let step = world.at(ready).judge();
         assert_eq!(matches!(step, Some(DetectorStep::Suspect { .. })), is_answered, "{step:?}");
         if !is_answered {
             world.at(suspect * 3 / 2 - Duration::from_millis(1)).judge();
             assert_ne!(world.detector.inquiries.size(), 0);
-            world.at(suspect * 3 / 2).judge();
-            world.at(suspect * 3 / 2 + suspect / 25);
+            world.at(suspect * 3 / 2);
             assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })));
         }
     }
@@ -294,8 +291,8 @@ fn a_member_whose_packets_arrive_is_suspected_once_witnesses_were_heard_or_had_h
 #[test]
 fn nobody_is_suspected_while_two_processes_of_ones_own_name_have_met() {
     let mut world = World::new();
-    world.at(world.settings.suspect_timeout);
-    (0..3).for_each(|_| _ = world.judge());
+    world.at(world.settings.suspect_timeout).judge_times(6);
+    world.at(world.settings.suspect_timeout * 2);
     let again = world.now + world.settings.probe_timeout;
     assert_eq!(world.judge_as(true, true), Some(DetectorStep::Wait(again)));
     assert!(matches!(world.judge(), Some(DetectorStep::Suspect { .. })));
@@ -349,9 +346,9 @@ fn a_node_in_poor_health_waits_longer_and_looks_again_sooner() {
         world.health.add_evidence(&mut world.cx, crate::io::HealthEvidence::Refuted);
     }
     let stretched = world.detector_facts().threshold(IT).expect("it is observed");
-    assert_eq!(stretched.since(Time::ORIGIN), calm.since(Time::ORIGIN) * 3);
+    assert_eq!(stretched.since(calm), suspect * 2);
     assert_eq!(world.detector_facts().look_at(stretched), world.now + suspect / 2);
-    world.at(suspect * 29 / 10).judge_times(4);
+    world.at(suspect * 29 / 10).judge_times(8);
     assert_ne!(world.detector.inquiries.size(), 0, "it is probed, and no more");
     assert!(matches!(world.at(suspect * 3).judge(), Some(DetectorStep::Suspect { .. })));
     world.becomes(Status::Suspect);

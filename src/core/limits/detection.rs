@@ -65,9 +65,3 @@ pub const FLAPPING_MEMORY: u32 = 8;
 pub const MIN_PARTITION: usize = 2;
 /// The greatest number of members of a reported partition that are gone for good and are still named when it is over.
 pub const MAX_PARTITION_LOST: usize = 16_384;
-
-/// Returns the silence after which a member is probed that is suspected after `demanded`: the last fifth is for the
-/// probes.
-pub(crate) fn probe_after(demanded: Duration) -> Duration {
-    demanded * 4 / 5
-}

@@ -12,6 +12,7 @@
 //! [`MAX_MESSAGES_PER_PACKET`]: crate::limits::MAX_MESSAGES_PER_PACKET
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::member::Record;
 use crate::view::{Shared, Slot, View};
@@ -51,6 +52,15 @@ impl News {
             News::Known { slot, .. } => view.record(*slot),
             News::Record { record, .. } => record,
         }
+    }
+
+    /// Adds the time for which it was under way to the age of what it tells of.
+    pub(crate) fn travelled(mut self, time: Duration) -> Self {
+        let (News::Known { note, .. } | News::Record { note, .. }) = &mut self;
+        if let Some(note) = note {
+            note.age_ms = note.age_ms.saturating_add(time.as_millis() as u64);
+        }
+        self
     }
 
     /// Returns the update that a node sends about itself.

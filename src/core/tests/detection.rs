@@ -164,10 +164,11 @@ fn silence_counts_from_the_freshest_sign_that_anybody_received_also_where_packet
                 let suspected = when(&net, node, &name, ChangeKind::Suspected).since(freshest);
                 let down = when(&net, node, &name, DOWN).since(freshest);
                 let what = format!("{nodes} nodes, one in {drop_one_in} lost, seed {seed}: at n{node}");
-                // Where a quarter of the answers is lost, those that lack one are asked for it for a twenty-fifth longer.
-                let latest = if drop_one_in == 4 { 10_420 } else { 10_100 };
-                assert!((10_000..=latest).contains(&suspected.as_millis()), "{what}: Suspect after {suspected:?}");
-                assert!((15_000..=15_100).contains(&down.as_millis()), "{what}: Down after {down:?}");
+                // Where a quarter of all packets is lost, the last of six probes may come late. What others tell is dated back by
+                // half of a measured round trip.
+                let latest = if drop_one_in == 4 { 10_600 } else { 10_100 };
+                assert!((9_990..=latest).contains(&suspected.as_millis()), "{what}: Suspect after {suspected:?}");
+                assert!((14_990..=15_100).contains(&down.as_millis()), "{what}: Down after {down:?}");
             }
         }
     }

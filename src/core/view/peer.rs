@@ -247,6 +247,12 @@ impl Peer {
         self.session.as_ref()?.rtt.get()
     }
 
+    /// Returns the time that a packet takes from it to this node, as far as is known: an age that it tells of is older by that here,
+    /// or the same silence would look fresher at each hop.
+    pub(crate) fn travelling_time(&self) -> Duration {
+        self.rtt().unwrap_or_default() / 2
+    }
+
     /// Returns the highest sequence number received; 0 before the first packet.
     pub(crate) fn highest_sequence(&self) -> u64 {
         self.session.as_ref().map_or(0, |session| session.numbers.highest())

@@ -146,6 +146,7 @@ impl Core {
             Message::LastHeard { run } => {
                 member?;
                 answer.owed.testimony.extend(self.detector_facts().last_heard(run));
+                self.look_for_doubted(run);
             }
             Message::HeardAt { run, age_ms } => self.on_heard_at(member?, run, age_ms),
             Message::Confirm(Confirmation { record }) => {
@@ -241,7 +242,8 @@ impl Core {
                 return None;
             }
         }
-        let held = self.learn(news, from);
+        let travelled = from.map_or(Duration::ZERO, |from| self.view.entry(from).peer.travelling_time());
+        let held = self.learn(news.travelled(travelled.min(self.cx.settings.probe_timeout)), from);
         if answer.beside.is_asked_to_confirm {
             answer.owed.held.extend(held);
         }

@@ -44,8 +44,11 @@ impl Core {
             if self.detector.end_inquiry(self.cx.now, run, threshold) {
                 self.plan_walk(slot);
             }
-            let at = self.detector_facts().look_at(threshold);
-            self.cx.timers.set(Timer::Judge(run), at);
+            // An answer that ends no inquiry hastens it no more than silence does.
+            if threshold > self.cx.now || self.detector.inquiries.probed(run) == 0 {
+                let at = self.detector_facts().look_at(threshold);
+                self.cx.timers.set(Timer::Judge(run), at);
+            }
         } else {
             self.cx.timers.cancel(Timer::Judge(run));
         }
@@ -104,6 +107,16 @@ impl Core {
             if links > 1 {
                 self.health.add_evidence(&mut self.cx, HealthEvidence::DegradedLinks { links });
             }
+        }
+    }
+
+    /// Probes a member that another observer asks about, unless it was heard here lately: its answer is told when the question
+    /// comes again.
+    pub(crate) fn look_for_doubted(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run).filter(|slot| self.observers.observes(*slot)) else { return };
+        if self.detector_facts().is_worth_a_probe(slot) {
+            self.view.peer_mut(slot).rare_mut().last_hearsay = Some(self.cx.now);
+            self.out().probe(slot, false);
         }
     }
 

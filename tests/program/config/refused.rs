@@ -9,7 +9,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("name = \"\"", "name", "\"\"", "1 to 63 bytes"),
     ("name = 7", "name", "7", "is a whole number; allowed is 1 to 63 bytes"),
     ("cluster = \"ü\"", "cluster", "\"ü\"", "1 to 63 bytes of [A-Za-z0-9._-]"),
-    ("profile = \"fast\"", "profile", "\"fast\"", "default, local, lan, wan"),
+    ("profile = \"slow\"", "profile", "\"slow\"", "default, local, lan, wan, fast"),
     ("profile = true", "profile", "true", "write a string in quotes"),
     // addresses
     ("bind = \"7117\"", "bind", "\"7117\"", "IP:PORT"),

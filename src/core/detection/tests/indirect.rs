@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn three_witnesses_are_asked_first_and_then_the_others_and_the_silent_ones_again() {
+fn three_witnesses_are_asked_first_and_then_all_of_them_whatever_they_answered() {
     let mut world = World::with(7);
     assert!(world.witnesses().is_empty(), "there is no inquiry");
     world.at(world.settings.suspect_timeout).judge();
@@ -11,8 +11,21 @@ fn three_witnesses_are_asked_first_and_then_the_others_and_the_silent_ones_again
     assert_eq!(first.len(), 3);
     assert!(!first.contains(&IT));
     world.answers(first[0], ITS_RUN, world.settings.suspect_timeout * 2);
-    let others: Vec<Slot> = (2..=7).map(slot_at).filter(|slot| *slot != first[0]).collect();
-    assert_eq!(world.witnesses(), others);
+    let all: Vec<Slot> = (2..=7).map(slot_at).collect();
+    assert_eq!([world.witnesses(), world.witnesses()], [all.clone(), all]);
+}
+
+#[test]
+fn a_member_that_others_ask_about_is_probed_if_it_was_not_heard_lately_and_once_in_a_moment() {
+    let mut world = World::new();
+    let (suspect, pause) = (world.settings.suspect_timeout, world.settings.probe_timeout / 2);
+    let is_worth_it = |world: &World| world.detector_facts().is_worth_a_probe(IT);
+    assert!(!is_worth_it(world.at(suspect / 3 - Duration::from_millis(1))));
+    assert!(is_worth_it(world.at(suspect / 3)));
+    world.view.peer_mut(IT).rare_mut().last_hearsay = Some(world.now);
+    assert!(!is_worth_it(&world) && is_worth_it(world.at(suspect / 3 + pause)));
+    world.becomes(Status::Down);
+    assert!(!is_worth_it(&world), "it is gone");
 }
 
 #[test]
