@@ -167,11 +167,10 @@ fn without_a_member(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn the_end_of_a_partition_that_nobody_suspected() -> Vec<Invariant> {
-    let plant =
-        Bug::output(|node, output| match change_at_first(node, &output, |kind| kind == ChangeKind::Suspected) {
-            Some(_) => vec![output, Output::PartitionHealed { unreachable: Vec::new(), reachable: Vec::new() }],
-            None => vec![output],
-        });
+    let plant = Bug::output(|node, output| match change_at_first(node, &output, is_down) {
+        Some(_) => vec![output, Output::PartitionHealed { unreachable: Vec::new(), reachable: Vec::new() }],
+        None => vec![output],
+    });
     found_by(plant, crash_the_last)
 }
 
