@@ -32,7 +32,8 @@ use scenarios::{Effort, Lines};
 use systems::System;
 use table::Table;
 
-const NEAR: [System; 4] = [System::HeadcountLan, System::HeadcountDefault, System::FocaLan, System::Chitchat];
+const NEAR: [System; 5] =
+    [System::HeadcountLan, System::HeadcountFast, System::HeadcountDefault, System::FocaLan, System::Chitchat];
 const FAR: [System; 3] = [System::HeadcountWan, System::HeadcountDefault, System::FocaWan];
 const AILING: [System; 4] = [System::HeadcountLan, System::HeadcountDefault, System::FocaLan, System::Swim];
 

@@ -148,7 +148,7 @@ pub(crate) fn silence(system: System, effort: &Effort) -> Lines {
 pub(crate) fn kill(system: System, effort: &Effort) -> Lines {
     let same = || Figure::reference("as silent");
     let [first, everywhere] = match system {
-        System::HeadcountLan | System::HeadcountDefault | System::HeadcountWan => {
+        System::HeadcountLan | System::HeadcountFast | System::HeadcountDefault | System::HeadcountWan => {
             let [first, everywhere, _] = deaths(system, effort, Death::Process);
             [first, everywhere]
         }

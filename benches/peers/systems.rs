@@ -12,6 +12,7 @@ use super::{chitchat, foca, headcount as ours, swim};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum System {
     HeadcountLan,
+    HeadcountFast,
     HeadcountDefault,
     HeadcountWan,
     FocaLan,
@@ -28,6 +29,7 @@ impl System {
     pub(crate) fn form(self, nodes: usize, seed: u64, conditions: Conditions) -> Box<dyn Cluster> {
         let mut cluster: Box<dyn Cluster> = match self {
             System::HeadcountLan => Box::new(ours::Nodes::new(nodes, seed, conditions, Profile::Lan)),
+            System::HeadcountFast => Box::new(ours::Nodes::new(nodes, seed, conditions, Profile::Fast)),
             System::HeadcountDefault => Box::new(ours::Nodes::new(nodes, seed, conditions, Profile::Default)),
             System::HeadcountWan => Box::new(ours::Nodes::new(nodes, seed, conditions, Profile::Wan)),
             System::FocaLan => Box::new(foca::cluster(nodes, seed, conditions, foca::Pace::Lan)),
@@ -57,6 +59,7 @@ impl System {
     pub(crate) fn settings(self) -> &'static str {
         match self {
             System::HeadcountLan => "profile `lan`: heartbeat 2 s, Suspect 6 s, Down 10 s",
+            System::HeadcountFast => "profile `fast`: a heartbeat every 320 ms in turn, Suspect 1.5 s, Down 4.2 s",
             System::HeadcountDefault => "profile `default`: heartbeat 5 s, Suspect 10 s, Down 15 s",
             System::HeadcountWan => "profile `wan`: heartbeat 10 s, Suspect 30 s, Down 60 s",
             System::FocaLan => "`Config::new_lan(N)`, identity of 8 bytes without a name",
@@ -78,6 +81,7 @@ impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             System::HeadcountLan => "headcount lan",
+            System::HeadcountFast => "headcount fast",
             System::HeadcountDefault => "headcount default",
             System::HeadcountWan => "headcount wan",
             System::FocaLan => "foca new_lan",
