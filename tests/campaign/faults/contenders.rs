@@ -244,7 +244,7 @@ mod tests {
             assert!(outcome.violation.is_none());
             return;
         }
-        let count = number_of("HEADCOUNT_CONTENDERS").unwrap_or(100);
+        let count = number_of("HEADCOUNT_CONTENDERS").unwrap_or(60);
         let run = |seed| run_schedule(seed, &Schedule::with_contenders(seed), false, None);
         let outcomes: Vec<Outcome> = (0..count).map(run).collect();
         let mut all = LeaseReached::default();
@@ -305,12 +305,12 @@ mod tests {
     planted! {
         planted_leader_whose_claim_does_not_end_is_caught: NoExpiry from 0 by LeaseClaimsEndInTime;
         planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry from 4 by OneLeaseClaimAtATime;
-        planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 100 by OneLeaseClaimAtATime;
+        planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 178 by OneLeaseClaimAtATime;
         planted_leader_that_ignores_rejections_is_caught: IgnoresRejection from 0 by DeposedLeadersStop;
         planted_leader_that_ignores_higher_terms_is_caught: IgnoresHigherTerms from 3 by DeposedLeadersStop;
-        planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 35 by OneLeaderPerLeaseTerm;
+        planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 37 by OneLeaderPerLeaseTerm;
         planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds from 2 by LedWorkEndsFirst;
         planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone from 1 by LeaseIsLed, LeaseWordsAgree, OneLeaderPerLeaseTerm;
-        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 100 by OneLeaderPerLeaseTerm;
+        planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 103 by OneLeaderPerLeaseTerm;
     }
 }

@@ -228,15 +228,20 @@ fn is_kept(plan: FaultPlan) {
     assert!(!plan.changes_electorate || electorates * 3 >= seeds, "runs with changes: {electorates} of {seeds}");
 }
 
+/// The number of seeds that are tried for a planted bug.
+const ENOUGH: u64 = 2_000;
+
+/// Checks that a planted bug is caught. Not much is looked at before it, as the rarest show in one of a thousand.
 #[track_caller]
-fn is_caught(plan: FaultPlan, seeds: u64) {
+fn is_caught(plan: FaultPlan, first: u64) {
     // An assertion of the machine catches the bug as well.
     let attempt = |seed| {
         std::panic::catch_unwind(|| run(seed, plan).violations).unwrap_or_else(|_| vec!["it asserts".to_owned()])
     };
     let is_unsafe = |why: &String| !why.contains("nobody leads");
-    let first = (0..seeds).find_map(|seed| attempt(seed).into_iter().find(is_unsafe).map(|why| (seed, why)));
-    let (seed, why) = first.expect("the planted bug is found");
+    let found =
+        (first..first + ENOUGH).find_map(|seed| attempt(seed).into_iter().find(is_unsafe).map(|why| (seed, why)));
+    let (seed, why) = found.expect("the planted bug is found");
     println!("{plan:?}: caught at seed {seed}: {why}");
 }
 
@@ -277,50 +282,50 @@ fn slow_disks_under_faults_are_safe_and_leave_a_leader() {
 
 #[test]
 fn planted_no_quorum_check_is_caught() {
-    is_caught(flaw(Flaw::NoQuorumCheck), 100);
+    is_caught(flaw(Flaw::NoQuorumCheck), 0);
 }
 
 #[test]
 fn planted_forgotten_vote_is_caught() {
-    is_caught(flaw(Flaw::ForgottenVote), 2_000);
+    is_caught(flaw(Flaw::ForgottenVote), 26);
 }
 
 #[test]
 fn planted_claim_with_the_votes_is_caught() {
-    is_caught(flaw(Flaw::ClaimWithVotes), 2_000);
+    is_caught(flaw(Flaw::ClaimWithVotes), 0);
 }
 
 #[test]
 fn planted_lease_from_receipt_is_caught() {
-    is_caught(flaw(Flaw::LeaseFromReceipt), 5_000);
+    is_caught(flaw(Flaw::LeaseFromReceipt), 1_157);
 }
 
 #[test]
 fn planted_promise_of_the_own_lease_is_caught() {
-    is_caught(FaultPlan { differing_leases: true, ..flaw(Flaw::DifferingLeases) }, 2_000);
+    is_caught(FaultPlan { differing_leases: true, ..flaw(Flaw::DifferingLeases) }, 144);
 }
 
 #[test]
 fn planted_vote_right_after_a_restart_is_caught() {
-    is_caught(flaw(Flaw::NoWaitAfterRestart), 2_000);
+    is_caught(flaw(Flaw::NoWaitAfterRestart), 60);
 }
 
 #[test]
 fn planted_wiped_voter_that_votes_is_caught() {
-    is_caught(FaultPlan { wiped_votes: true, ..FaultPlan::default() }, 5_000);
+    is_caught(FaultPlan { wiped_votes: true, ..FaultPlan::default() }, 5);
 }
 
 #[test]
 fn planted_term_reset_is_caught() {
-    is_caught(FaultPlan { forgets_term: true, ..FaultPlan::default() }, 2_000);
+    is_caught(FaultPlan { forgets_term: true, ..FaultPlan::default() }, 0);
 }
 
 #[test]
 fn planted_vote_for_who_has_accepted_less_is_caught() {
-    is_caught(flaw(Flaw::NoViewCheck), 2_000);
+    is_caught(flaw(Flaw::NoViewCheck), 16);
 }
 
 #[test]
 fn planted_leader_that_leads_on_in_its_term_is_caught() {
-    is_caught(flaw(Flaw::LeadsOnInItsTerm), 2_000);
+    is_caught(flaw(Flaw::LeadsOnInItsTerm), 3);
 }

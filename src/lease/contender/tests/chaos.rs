@@ -290,7 +290,7 @@ fn number_of(variable: &str) -> Option<u64> {
 fn faults_of_every_kind_leave_one_valid_claim_and_come_to_a_leader() {
     let seeds = match number_of("HEADCOUNT_LEASE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number_of("HEADCOUNT_LEASE_SEEDS").unwrap_or(3_000),
+        None => 0..number_of("HEADCOUNT_LEASE_SEEDS").unwrap_or(1_500),
     };
     let count = seeds.end - seeds.start;
     let (mut all, mut failed) = (Reached::default(), Vec::new());
@@ -337,44 +337,48 @@ fn every_corner_is_reached(all: &Reached, count: u64) {
     }
 }
 
-/// Asserts that safety is violated at one of these seeds, in the way named.
+/// The number of seeds that are tried for a planted bug.
+const ENOUGH: u64 = 20_000;
+
+/// Asserts that safety is violated at one of the seeds from this one on, in the way named. Not much is looked at before
+/// it, as the rarest show in one of four thousand.
 #[track_caller]
-fn is_caught(flaw: Flaw, seeds: u64, what: &str) {
+fn is_caught(flaw: Flaw, first: u64, what: &str) {
     let broken = |seed| run(seed, Some(flaw)).1.into_iter().find(|why| why.contains(what));
-    let found = (0..seeds).find_map(|seed| broken(seed).map(|why| (seed, why)));
+    let found = (first..first + ENOUGH).find_map(|seed| broken(seed).map(|why| (seed, why)));
     println!("{flaw:?}: {found:?}");
     assert!(found.is_some(), "the planted bug is found: {flaw:?}");
 }
 
 macro_rules! planted {
-    ($($name:ident: $flaw:ident, $what:literal within $seeds:literal,)*) => {
+    ($($name:ident: $flaw:ident from $first:literal by $what:literal,)*) => {
         $(
             #[test]
             fn $name() {
-                is_caught(Flaw::$flaw, $seeds, $what);
+                is_caught(Flaw::$flaw, $first, $what);
             }
         )*
     };
 }
 
 planted! {
-    planted_claim_from_receipt_is_caught: ClaimFromReceipt, "beside" within 20_000,
-    planted_claim_without_margin_is_caught: NoMargin, "beside" within 20_000,
-    planted_claim_that_does_not_end_is_caught: NoExpiry, "a claim that is over" within 20_000,
-    planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm, "again in term" within 20_000,
-    planted_deposition_by_a_failure_is_caught: DeposedByFailure, "before its time" within 20_000,
-    planted_leader_that_ignores_rejections_is_caught: IgnoresRejection, "although it was rejected" within 20_000,
-    planted_tokens_that_are_reused_are_caught: ReusesTokens, "beside" within 20_000,
-    planted_renewal_by_the_last_token_alone_is_caught: ForgetsDrawnTokens, "in peace" within 20_000,
-    planted_trust_in_the_own_name_is_caught: TakesBackOwnName, "beside" within 20_000,
-    planted_adoption_counted_from_sight_is_caught: AdoptsFromSight, "beside" within 20_000,
-    planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry, "beside" within 20_000,
-    planted_wait_of_the_own_lease_alone_is_caught: WaitsOwnLeaseOnly, "beside" within 20_000,
-    planted_wait_since_the_first_sight_is_caught: WaitsFromFirstSight, "beside" within 20_000,
-    planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree, "beside" within 20_000,
-    planted_taking_of_what_is_missing_is_caught: TakesWhatIsMissing, "beside" within 20_000,
-    planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone, "nobody leads" within 20_000,
-    planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm, "knew of it or a higher one" within 20_000,
-    planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds, "while its work goes on" within 20_000,
-    planted_drained_leader_is_caught: LeadsWhenDraining, "while it is drained" within 20_000,
+    planted_claim_from_receipt_is_caught: ClaimFromReceipt from 423 by "beside",
+    planted_claim_without_margin_is_caught: NoMargin from 173 by "beside",
+    planted_claim_that_does_not_end_is_caught: NoExpiry from 2 by "a claim that is over",
+    planted_leader_that_leads_on_in_its_term_is_caught: LeadsOnInItsTerm from 47 by "again in term",
+    planted_deposition_by_a_failure_is_caught: DeposedByFailure from 0 by "before its time",
+    planted_leader_that_ignores_rejections_is_caught: IgnoresRejection from 0 by "although it was rejected",
+    planted_tokens_that_are_reused_are_caught: ReusesTokens from 0 by "beside",
+    planted_renewal_by_the_last_token_alone_is_caught: ForgetsDrawnTokens from 0 by "in peace",
+    planted_trust_in_the_own_name_is_caught: TakesBackOwnName from 10 by "beside",
+    planted_adoption_counted_from_sight_is_caught: AdoptsFromSight from 3_721 by "beside",
+    planted_takeover_at_the_stores_expiry_is_caught: TakesAtExpiry from 0 by "beside",
+    planted_wait_of_the_own_lease_alone_is_caught: WaitsOwnLeaseOnly from 324 by "beside",
+    planted_wait_since_the_first_sight_is_caught: WaitsFromFirstSight from 0 by "beside",
+    planted_trust_in_what_looks_free_is_caught: TakesWhatLooksFree from 275 by "beside",
+    planted_taking_of_what_is_missing_is_caught: TakesWhatIsMissing from 45 by "beside",
+    planted_terms_of_the_store_alone_are_caught: TermOfStoreAlone from 39 by "nobody leads",
+    planted_claim_below_the_known_term_is_caught: LeadsBelowKnownTerm from 619 by "knew of it or a higher one",
+    planted_release_before_the_work_has_ended_is_caught: ReleasesBeforeWorkEnds from 2 by "while its work goes on",
+    planted_drained_leader_is_caught: LeadsWhenDraining from 30 by "while it is drained",
 }

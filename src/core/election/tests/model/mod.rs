@@ -178,13 +178,14 @@ fn long_histories_around_a_recovery_are_safe() {
 
 #[test]
 fn long_histories_find_planted_bugs() {
-    for (flaw, expected) in [
-        (Flaw::NoWaitAfterRestart, "at most one valid claim"),
-        (Flaw::LeaseFromReceipt, "at most one valid claim"),
-        (Flaw::NoViewCheck, "one agreed number has one content"),
+    // Not much is walked before each, as the rarest shows in one of five thousand.
+    for (flaw, first, expected) in [
+        (Flaw::NoWaitAfterRestart, 238, "at most one valid claim"),
+        (Flaw::LeaseFromReceipt, 5_443, "at most one valid claim"),
+        (Flaw::NoViewCheck, 32, "one agreed number has one content"),
     ] {
         let rules = walks(Some(flaw));
-        let found = (0..20_000).find_map(|seed| Some((seed, walk(seed, &rules)?)));
+        let found = (first..first + 20_000).find_map(|seed| Some((seed, walk(seed, &rules)?)));
         println!("{flaw:?}: {found:?}");
         assert_eq!(found.map(|(_, broken)| broken), Some(expected), "{flaw:?}");
     }
