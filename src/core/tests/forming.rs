@@ -57,7 +57,7 @@ pub(super) fn is_outside(notice: &Notice) -> bool {
 
 #[test]
 fn voters_that_were_replaced_and_come_back_blank_form_nothing_beside_the_electorate_that_is() {
-    for seed in 0..10 {
+    for seed in 0..4 {
         let mut net = cluster(7, 3);
         net.shuffle_losses(seed);
         replace_all_voters(&mut net);
@@ -73,7 +73,7 @@ fn voters_that_were_replaced_and_come_back_blank_form_nothing_beside_the_elector
 
 #[test]
 fn three_new_hosts_that_list_themselves_as_voters_form_nothing_in_a_led_cluster() {
-    for seed in 0..10 {
+    for seed in 0..4 {
         let mut net = cluster(5, 3);
         net.shuffle_losses(seed);
         let before = leader(&net);
@@ -386,8 +386,8 @@ fn blank_seeds(loss: Loss) -> Net {
 
 /// Returns the times at which the blank voters are found to have come back.
 fn returns() -> impl Iterator<Item = (Duration, Duration)> {
-    let gone = [0, 100, 500, 1_500, 3_000, 10_000, 60_000];
-    gone.into_iter().flat_map(|gone_for| [0, 50, 300, 2_000].map(|apart| (ms(gone_for), ms(apart))))
+    let gone = [0, 500, 3_000, 60_000];
+    gone.into_iter().flat_map(|gone_for| [0, 50, 2_000].map(|apart| (ms(gone_for), ms(apart))))
 }
 
 /// Checks that all nodes of a cluster whose voters came back blank know one electorate at most, and that nobody leads.
@@ -414,9 +414,7 @@ fn seeds_that_lost_their_disks_and_know_each_other_alone_form_nothing_beside_the
     };
     for (gone_for, apart) in returns() {
         for is_linked in [false, true] {
-            for seed in 0..2 {
-                assert_one_root(Loss { is_linked, gone_for, apart, seed, ..loss });
-            }
+            assert_one_root(Loss { is_linked, gone_for, apart, ..loss });
         }
         assert_one_root(Loss { drop_one_in: 5, gone_for, apart, ..loss });
         assert_one_root(Loss { survivors: 1, gone_for, apart, ..loss });

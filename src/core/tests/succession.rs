@@ -42,7 +42,7 @@ fn a_leaving_leader_hands_over_at_once_although_packets_are_lost() {
 
 #[test]
 fn a_leader_that_dies_just_after_it_added_a_voter_is_succeeded() {
-    for (after, jitter) in [(0, 0), (0, 5), (2, 5), (40, 5), (1_000, 5)] {
+    for (after, jitter) in [(0, 0), (2, 5), (40, 5)] {
         let mut net = cluster(100, 3);
         net.jitter = ms(jitter);
         let (before, _) = leader(&net);

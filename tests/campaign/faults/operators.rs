@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn whole_nodes_keep_every_promise_among_operators_who_recover() {
-        let most = std::env::var("HEADCOUNT_OPERATORS").ok().and_then(|most| most.parse().ok()).unwrap_or(100);
+        let most = std::env::var("HEADCOUNT_OPERATORS").ok().and_then(|most| most.parse().ok()).unwrap_or(30);
         let outcomes = (0..most).map(|seed| {
             let voters = [3, 5, 3][seed as usize % 3];
             run_schedule(seed, &Schedule::with_operators(seed, voters), false, None)

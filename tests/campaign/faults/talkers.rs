@@ -121,7 +121,7 @@ mod tests {
     /// and after the healing every broadcast reaches all nodes although a fifth of all packets is lost.
     #[test]
     fn whole_nodes_keep_every_promise_while_programs_talk() {
-        let most = std::env::var("HEADCOUNT_TALK").ok().and_then(|most| most.parse().ok()).unwrap_or(60);
+        let most = std::env::var("HEADCOUNT_TALK").ok().and_then(|most| most.parse().ok()).unwrap_or(25);
         let outcomes: Vec<Outcome> =
             (0..most).map(|seed| run_schedule(seed, &Schedule::with_talk(seed), false, None)).collect();
         let broken: Vec<_> = outcomes.iter().filter_map(Outcome::failure).collect();

@@ -70,7 +70,7 @@ fn one_node_cut_off_from_three_hundred_judges_them_in_time() {
 
 #[test]
 fn both_sides_of_any_cut_judge_the_other_in_time_and_name_it() {
-    for (nodes, cut_off) in [(100, 33), (100, 50), (30, 2), (30, 10), (60, 5)] {
+    for (nodes, cut_off) in [(100, 50), (30, 2), (60, 5)] {
         assert_cut_is_seen(3, nodes, cut_off, Profile::Lan);
     }
     for (nodes, cut_off, profile) in [(100, 33, Profile::Local), (60, 30, Profile::Default), (60, 12, Profile::Wan)] {

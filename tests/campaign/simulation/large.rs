@@ -8,7 +8,7 @@ use headcount_campaign::{Campaign, Outcome, run_seed_of};
 use super::{assert_reached, from_environment, run_all};
 
 /// Seeds of a usual run.
-const SEEDS: u64 = 16;
+const SEEDS: u64 = 6;
 /// So many seeds must have reached each kind of operation, and judged each kind of detection.
 const SEEDS_FOR_ALL: u64 = 200;
 

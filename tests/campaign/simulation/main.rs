@@ -42,7 +42,7 @@ use headcount_sim::report::Alarms;
 use headcount_sim::scenario::{Scenario, ScenarioOptions, run_scenario};
 
 /// Seeds of a usual run.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 80;
 /// So many seeds must have reached each kind of operation.
 const SEEDS_FOR_ALL: u64 = 1_000;
 /// The number of threads that share them.

@@ -264,7 +264,7 @@ fn random_faults_break_no_promise_of_sealed_clusters_whose_key_is_rotated() {
         return;
     }
     let first = from_environment("HEADCOUNT_SIM_SEALED_FIRST").unwrap_or(0);
-    let count = from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(100);
+    let count = from_environment("HEADCOUNT_SIM_SEALED_SEEDS").unwrap_or(40);
     let outcomes = run_all(Campaign::Sealed, first, count);
     let failures: Vec<_> = outcomes.iter().filter_map(Outcome::failure).collect();
     let rotated = outcomes.iter().filter(|outcome| outcome.reached.get("key leaked") == Some(&1)).count() as u64;

@@ -6,7 +6,7 @@ use headcount_core::Profile;
 use headcount_core::{ChangeKind, Command, Core, StopReason, Tags};
 use headcount_sim::{World, WorldOptions};
 
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 16;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn world(seed: u64, nodes: usize) -> World {

@@ -43,7 +43,7 @@ fn replies_after(going: Going, at: usize, after: u64) -> Vec<Result<usize, Comma
 #[test]
 fn a_command_right_after_the_leader_went_is_carried_out_by_the_next_one_at_whatever_node_it_was_given() {
     for going in [Going::VotedOut, Going::Resigned, Going::Left] {
-        for (at, after) in (0..6).flat_map(|at| [0, 1, 2, 3, 4, 6, 10, 25, 100].map(|after| (at, after))) {
+        for (at, after) in (0..6).flat_map(|at| [0, 1, 3, 6, 25, 100].map(|after| (at, after))) {
             let all = replies_after(going, at, after);
             assert!(matches!(all[..], [Ok(5 | 6)]), "{going:?}, {after} ms, at {at}: {all:?}");
         }
@@ -53,7 +53,7 @@ fn a_command_right_after_the_leader_went_is_carried_out_by_the_next_one_at_whate
 #[test]
 fn a_command_after_the_leader_died_is_never_refused_for_want_of_a_leader() {
     for going in [Going::Removed, Going::Killed] {
-        let times = [0, 5, 100, 500, 900, 1_000, 1_200, 1_500, 1_800, 1_950, 2_000, 2_050, 2_100, 2_200];
+        let times = [0, 100, 1_000, 1_800, 1_950, 2_000, 2_050, 2_200];
         for (at, after) in (0..6).flat_map(|at| times.map(|after| (at, after))) {
             let all = replies_after(going, at, after);
             let unknown = CommandError::Electorate(ChangeError::Interrupted);
