@@ -2,8 +2,9 @@
 //! dropped is counted.
 
 use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 
-use crate::support::{Agent, wait_for};
+use crate::support::{Agent, HEADCOUNT, wait_for};
 use rand::{Rng, RngExt, SeedableRng};
 use serde_json::Value;
 
@@ -103,15 +104,18 @@ fn record_packets_of(agent: &Agent, seal: &[&str]) -> Vec<Vec<u8>> {
     trap.set_read_timeout(Some(crate::support::PATIENCE)).expect("set");
     let address = trap.local_addr().expect("bound").to_string();
     let _lured = Agent::start("lured", &[&address], seal);
-    let (status, _) = agent.client(&["join", &address]);
-    assert_eq!(status.code(), Some(1), "nobody answers there");
+    // Nobody answers there, which takes its time to be found out.
+    let mut join = Command::new(HEADCOUNT);
+    join.args(["join", &address, "--http", &agent.http]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut join = join.spawn().expect("it runs");
     let mut buffer = [0; 2_048];
-    (0..RECORDED)
-        .map(|_| {
-            let length = trap.recv(&mut buffer).expect("it is asked");
-            buffer[..length].to_vec()
-        })
-        .collect()
+    let mut record = || {
+        let length = trap.recv(&mut buffer).expect("it is asked");
+        buffer[..length].to_vec()
+    };
+    let recorded = (0..RECORDED).map(|_| record()).collect();
+    join.kill().and_then(|()| join.wait()).expect("it ends");
+    recorded
 }
 
 #[test]

@@ -168,9 +168,17 @@ impl Agent {
 
     /// Returns the members as this agent lists them, as `(name, status)`.
     pub fn members(&self) -> Vec<(String, String)> {
-        let (status, text) = self.client(&["members", "--format", "json"]);
-        assert!(status.success(), "members failed: {text}\n{}", self.log());
-        let members: Value = serde_json::from_str(&text).expect("json");
+        let members = if self.prefix.is_empty() {
+            // Without a process for each question: this is asked again and again.
+            let answer = self.get("/v1/members");
+            let body = answer.split_once("\r\n\r\n").filter(|_| answer.starts_with("HTTP/1.1 200 "));
+            body.map_or_else(|| panic!("no members: {answer}\n{}", self.log()), |(_, body)| body.to_owned())
+        } else {
+            let (status, text) = self.client(&["members", "--format", "json"]);
+            assert!(status.success(), "members failed: {text}\n{}", self.log());
+            text
+        };
+        let members: Value = serde_json::from_str(&members).expect("json");
         let list = members.as_array().expect("a list");
         let text = |member: &Value, key: &str| member[key].as_str().expect("a text").to_owned();
         list.iter().map(|member| (text(member, "id"), text(member, "status"))).collect()

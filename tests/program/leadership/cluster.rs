@@ -65,7 +65,7 @@ pub(crate) struct Leader {
 
 /// Returns an agent's word about the leader.
 pub(crate) fn leader(agent: &Agent) -> Value {
-    json_of(agent, &["leader"])
+    body(&agent.get("/v1/leader"))
 }
 
 /// Returns the JSON that a client command prints.
@@ -93,7 +93,7 @@ pub(crate) fn figure(agent: &Agent, name: &str) -> u64 {
 }
 
 pub(crate) fn voters_of(agent: &Agent) -> Vec<String> {
-    let voters = json_of(agent, &["voters", "list"]);
+    let voters = body(&agent.get("/v1/voters"));
     let list = voters["voters"].as_array().expect("a list");
     list.iter().map(|voter| voter["id"].as_str().expect("a text").to_owned()).collect()
 }

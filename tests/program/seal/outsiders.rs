@@ -4,8 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
 use super::cluster::{Files, address, dropped, logged, start, three};
 use crate::support::{self, Agent, wait_for};
 
@@ -103,35 +101,4 @@ fn recorded_packets_do_nothing_when_they_are_played_again_from_elsewhere() {
         (counted >= 5.0 * packets.len() as f64).then_some(())
     });
     a.wait_for_up(&["a", "b"]);
-}
-
-#[test]
-fn what_a_member_said_to_whoever_is_at_an_address_is_no_word_of_it_when_it_is_played() {
-    let files = Files::new();
-    let [a, mut b, mut c] = three(&files);
-    c.signal(Signal::SIGKILL);
-    c.wait();
-    // Members go on asking at the addresses of those that are down; somebody else is there now.
-    let recorder = UdpSocket::bind(address(&c)).expect("free again");
-    recorder.set_read_timeout(Some(support::PATIENCE)).expect("set");
-    let (mut packets, mut buffer) = (Vec::new(), [0; 2_048]);
-    while packets.len() < 4 {
-        let (length, from) = recorder.recv_from(&mut buffer).expect("they go on asking");
-        // Sealed, and bound to nobody.
-        if from == address(&b) && buffer[3] == 1 {
-            packets.push(buffer[..length].to_vec());
-        }
-    }
-    b.signal(Signal::SIGKILL);
-    b.wait();
-    let is_down = || a.members().contains(&("b".to_owned(), "down".to_owned()));
-    wait_for("b is down", || is_down().then_some(()));
-    let before = dropped(&a, "claimed");
-    // From its own address: nobody else can tell the two apart.
-    let at_home = UdpSocket::bind(address(&b)).expect("free again");
-    for packet in &packets {
-        at_home.send_to(packet, address(&a)).expect("sent");
-    }
-    wait_for("it is taken for a claim", || (dropped(&a, "claimed") > before).then_some(()));
-    assert!(is_down(), "{}", a.log());
 }
