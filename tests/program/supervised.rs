@@ -97,6 +97,7 @@ fn a_watchdog_is_fed_while_the_agent_turns_and_not_while_it_stands_still() {
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         assert_eq!(supervisor.count("WATCHDOG=1"), fed);
+        std::thread::sleep(Duration::from_millis(10));
     }
     agent.signal(Signal::SIGCONT);
     wait_for("it is fed again", || (supervisor.count("WATCHDOG=1") > fed).then_some(()));

@@ -34,6 +34,7 @@ fn behind_a_pooler_one_of_three_leads_and_is_succeeded_when_it_is_killed_and_whe
     let end = Instant::now() + Duration::from_secs(12);
     while Instant::now() < end {
         assert_eq!(wait_for_leader(&agents, 0), old);
+        std::thread::sleep(Duration::from_millis(10));
     }
 
     drop(agents.remove(old.at));
