@@ -80,7 +80,8 @@ impl Seen {
         let usual = Conditions::default();
         let latency = if network == "wan" { far } else { usual.latency };
         let conditions = Conditions { loss, latency, ..usual };
-        let mut world = World::formed(WorldOptions { conditions, ..WorldOptions::new(seed, nodes, profile.settings()) });
+        let mut world =
+            World::formed(WorldOptions { conditions, ..WorldOptions::new(seed, nodes, profile.settings()) });
         world.run_for(WARM_UP);
         let sent = |world: &World| (0..nodes).map(|node| world.sent(node).bytes).sum::<u64>();
         let before = sent(&world);

@@ -202,7 +202,7 @@ mod tests {
                         let due = next.filter(|(time, _)| *time <= at).map(|(_, timer)| timer);
                         prop_assert_eq!(timers.pop_due(Time::from_nanos(at)), due);
                         due.map(|timer| model.remove(&timer));
-                        prop_assert!(!due.is_some_and(|timer| timers.setting(timer).is_some()), "what came up is not set any more");
+                        prop_assert!(due.is_none_or(|timer| timers.setting(timer).is_none()), "what came up is not set any more");
                     }
                     2 => {
                         timers.set_by(timer, Time::from_nanos(at));

@@ -103,12 +103,12 @@ fn whoever_is_told_when_the_next_heartbeat_comes_gets_one_by_then_though_many_jo
                     continue;
                 }
                 let messages = Packet::decode(bytes).expect("ours").messages;
-                let next = messages.iter().find_map(|message| match message {
+                let told = messages.iter().find_map(|message| match message {
                     Message::NextHeartbeat { after_ms } => Some(net.now + ms(u64::from(*after_ms))),
                     _ => None,
                 });
-                let Some(next) = next else { continue };
-                let by = promised.insert(*to, next);
+                let Some(told) = told else { continue };
+                let by = promised.insert(*to, told);
                 kept += u32::from(by.is_some());
                 assert!(by.is_none_or(|by| net.now <= by), "{to} waited until {:?} instead of {by:?}", net.now);
             }
