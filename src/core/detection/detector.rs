@@ -246,7 +246,7 @@ impl DetectorFacts<'_> {
         // Of a member that is quicker than this node, too, they are over in time.
         let probes = self.settings.probe_timeout.min(entry.record.timing.suspect_timeout() / 15);
         let round_trip = entry.peer.rtt().unwrap_or_default();
-        Pace { probes, answer: probes.max(round_trip * 3 / 2) }
+        Pace { probes, answer: probes.max(round_trip * 3 / 2).min(entry.record.timing.suspect_timeout() / 4) }
     }
 
     /// Returns the time from which a member's silence counts.

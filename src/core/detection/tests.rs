@@ -181,7 +181,7 @@ fn six_probes_in_vain_and_the_timeout_make_a_suspect_and_no_less() {
             world.hears(IT, Duration::ZERO);
             let stamp = world.view.entry(IT).peer.stamp(Time::ORIGIN).stamp;
             let echo = Some(Echo { stamp, hold: 0 });
-            world.view.peer_mut(IT).heartbeat(Time::ORIGIN + round_trip, Heartbeat { stamp: 0, echo });
+            world.view.peer_mut(IT).heartbeat(Time::ORIGIN + round_trip, Heartbeat { stamp: 0, echo }, true);
         }
         let answer = pace.max(round_trip * 3 / 2);
         let (probes, suspect) = questions(&world, pace, answer);

@@ -303,14 +303,16 @@ impl Peer {
     /// Learns the round-trip time from an echo, and keeps the stamp to echo it.
     ///
     /// An echo that was held for long is not measured: over seconds, two clocks disagree by more than a round trip. An
-    /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero.
-    pub(crate) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat) -> Echoed {
+    /// echo that by the same disagreement seems to come back before it was sent counts as a round trip of zero. Nor is one
+    /// measured that came by a link, where a segment that was lost is sent again, as long as datagrams come.
+    pub(crate) fn heartbeat(&mut self, now: Time, heartbeat: Heartbeat, is_datagram: bool) -> Echoed {
         let Some(session) = &mut self.session else { return Echoed::default() };
         let before = session.stamped_at.replace(now).filter(|_| session.is_in_order);
         session.stamp = heartbeat.stamp;
         let Some(Echo { stamp, hold }) = heartbeat.echo else { return Echoed::default() };
         let mut round_trip = None;
-        if u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / u128::from(NANOS_PER_TICK) {
+        let is_measured = is_datagram || session.datagram.is_none();
+        if is_measured && u128::from(hold) <= MAX_ECHO_HOLD.as_nanos() / u128::from(NANOS_PER_TICK) {
             let tenths = ticks(now).wrapping_sub(stamp).wrapping_sub(hold);
             let tenths = if tenths > MAX_TICKS { 0 } else { tenths };
             session.rtt.learn(tenths);

@@ -14,6 +14,7 @@ use crate::io::{CommandError, HealthEvidence, Output};
 use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
+use crate::packet::Way;
 use crate::time::Time;
 use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
@@ -145,8 +146,8 @@ impl Core {
     }
 
     /// Takes a member's heartbeat: measures the round trip, and sees by its echo whether the member hears this node.
-    pub(crate) fn on_heartbeat(&mut self, slot: Slot, heartbeat: Heartbeat) {
-        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat);
+    pub(crate) fn on_heartbeat(&mut self, slot: Slot, heartbeat: Heartbeat, way: Way) {
+        let echoed = self.view.peer_mut(slot).heartbeat(self.cx.now, heartbeat, way == Way::Datagrams);
         if !echoed.is_new {
             return;
         }

@@ -145,7 +145,7 @@ impl Core {
                 Received::Message(message) => self.dispatch(sender, *message, &mut answer),
                 Received::Heartbeat(heartbeat) => {
                     let member = self.member(sender, &answer).filter(|_| !self.cx.phase.is_joining());
-                    member.map(|slot| self.on_heartbeat(slot, heartbeat))
+                    member.map(|slot| self.on_heartbeat(slot, heartbeat, way))
                 }
                 Received::News(news) => self.on_news(sender, news, &mut answer),
             };

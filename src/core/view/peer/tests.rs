@@ -32,7 +32,7 @@ fn a_new_echo_is_no_older_than_the_heartbeat_before_unless_that_has_overtaken_it
     let mut peer = Peer::new(Time::ORIGIN);
     let mut take = |now, sequence, stamp| {
         peer.receive(at(now), sequence, 0);
-        peer.heartbeat(at(now), echo(stamp)).before
+        peer.heartbeat(at(now), echo(stamp), true).before
     };
     assert_eq!(take(1_000, 5, 1), None, "nothing tells how old the first one is");
     assert_eq!(take(9_000, 7, 2), Some(at(1_000)));
@@ -60,10 +60,25 @@ fn both_ends_learn_the_round_trip_unless_a_stamp_is_held_for_long() {
         let sent = Time::ORIGIN + Duration::from_secs(1);
         b.receive(sent + one_way, 1, 0);
         a.receive(sent, 1, 0);
-        b.heartbeat(sent + one_way, a.stamp(sent));
+        b.heartbeat(sent + one_way, a.stamp(sent), true);
         let answered = sent + one_way + Duration::from_millis(hold);
-        a.heartbeat(answered + one_way, b.stamp(answered));
+        a.heartbeat(answered + one_way, b.stamp(answered), true);
         assert_eq!(a.rtt(), is_learnt.then_some(one_way * 2), "held for {hold} ms");
+    }
+}
+
+#[test]
+fn a_round_trip_over_a_link_is_learnt_only_where_no_datagrams_come() {
+    for is_datagram_heard in [false, true] {
+        let mut peer = Peer::new(Time::ORIGIN);
+        peer.receive(Time::ORIGIN, 1, 0);
+        if is_datagram_heard {
+            peer.heard_by_datagram(Time::ORIGIN);
+        }
+        let stamp = peer.stamp(Time::ORIGIN).stamp;
+        let slow = Duration::from_millis(600);
+        peer.heartbeat(Time::ORIGIN + slow, Heartbeat { stamp: 0, echo: Some(Echo { stamp, hold: 0 }) }, false);
+        assert_eq!(peer.rtt(), (!is_datagram_heard).then_some(slow));
     }
 }
 
@@ -84,12 +99,12 @@ proptest! {
             let stamp = a.stamp(local(now, 1.0));
             now += one_way;
             b.receive(local(now, fast), nth, 0);
-            b.heartbeat(local(now, fast), stamp);
+            b.heartbeat(local(now, fast), stamp, true);
             now += Duration::from_millis(hold);
             let answer = b.stamp(local(now, fast));
             now += one_way;
             a.receive(local(now, 1.0), nth, 0);
-            a.heartbeat(local(now, 1.0), answer);
+            a.heartbeat(local(now, 1.0), answer, true);
         }
         let error = MAX_ECHO_HOLD / 100 + Duration::from_micros(200);
         if let Some(rtt) = a.rtt() {
