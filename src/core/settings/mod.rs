@@ -39,7 +39,7 @@ impl Timing {
         down_timeout: Duration,
     ) -> Result<Self, OutOfRange> {
         within("timing.heartbeat_interval", heartbeat_interval, Duration::from_millis(50), Duration::from_secs(60))?;
-        let least_suspect = heartbeat_interval / 3;
+        let least_suspect = Duration::from_millis((heartbeat_interval / 3).as_millis() as u64);
         if suspect_timeout < least_suspect || suspect_timeout > Duration::from_secs(600) {
             return Err(OutOfRange::new(
                 "timing.suspect_timeout",
@@ -321,7 +321,7 @@ mod tests {
         let cases: [(&str, Change); 12] = [
             ("timing.heartbeat_interval", |s| s.heartbeat_interval = Duration::from_millis(49)),
             ("timing.heartbeat_interval", |s| s.heartbeat_interval = Duration::from_secs(61)),
-            ("timing.suspect_timeout", |s| s.suspect_timeout = Duration::from_millis(1_666)),
+            ("timing.suspect_timeout", |s| s.suspect_timeout = Duration::from_millis(1_665)),
             ("timing.down_timeout", |s| s.down_timeout = s.suspect_timeout),
             ("timing.down_timeout", |s| s.down_timeout = Duration::from_secs(3_601)),
             ("timing.gossip_interval", |s| s.gossip_interval = Duration::from_secs(26)),

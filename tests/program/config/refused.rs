@@ -60,7 +60,7 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.heartbeat_interval = 5.5", "timing.heartbeat_interval", "5.5", "write a duration with its unit"),
     ("timing.heartbeat_interval = \"49ms\"", "timing.heartbeat_interval", "49ms", "50ms to 1m"),
     ("timing.heartbeat_interval = \"61s\"", "timing.heartbeat_interval", "\"61s\"", "50ms to 1m"),
-    ("timing.suspect_timeout = \"9s\"", "timing.suspect_timeout", "9s", "10s (2 × heartbeat_interval) to 10m"),
+    ("timing.suspect_timeout = \"1s\"", "timing.suspect_timeout", "1s", "1s 666ms (heartbeat_interval / 3) to 10m"),
     ("timing.suspect_timeout = \"11m\"", "timing.suspect_timeout", "11m", "to 10m"),
     ("timing.down_timeout = \"10s\"", "timing.down_timeout", "10s", "more than 10s (suspect_timeout), at most 1h"),
     ("timing.down_timeout = \"61m\"", "timing.down_timeout", "\"61m\"", "at most 1h"),
@@ -346,7 +346,7 @@ fn a_host_name_that_is_no_node_name_asks_for_one() {
 
 #[test]
 fn all_problems_are_told_at_once_in_the_order_of_the_file_and_none_follows_from_another() {
-    let text = "mtu = 9000\nname = \"a b\"\n[timing]\nheartbeat_interval = 20\nsuspect_timeout = \"5s\"\n\
+    let text = "mtu = 9000\nname = \"a b\"\n[timing]\nheartbeat_interval = 20\nsuspect_timeout = \"1s\"\n\
                 [http]\nbind = \"0.0.0.0:1\"\ntoken_file = 3\n[hppt]\n";
     let file = Written::new(text);
     let problems = refused(&file.loader().environment(variables(&[("HEADCOUNT_OBSERVERS", "1")])));

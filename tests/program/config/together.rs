@@ -4,13 +4,13 @@ use super::*;
 
 #[test]
 fn two_keys_that_do_not_go_together_are_told_with_both_places() {
-    let file = Written::new("[timing]\nsuspect_timeout = \"15s\"\ndown_timeout = \"20s\"\n");
+    let file = Written::new("[timing]\nsuspect_timeout = \"2s\"\ndown_timeout = \"20s\"\n");
     let problems = refused(&file.loader().flag("timing.heartbeat_interval", "--heartbeat", "8s"));
     let [problem] = problems.as_slice() else { panic!("{problems:#?}") };
     assert_eq!(
         problem.to_string(),
         format!(
-            "{}:2: timing.suspect_timeout = \"15s\" is out of range; allowed is 16s (2 × heartbeat_interval) to 10m; \
+            "{}:2: timing.suspect_timeout = \"2s\" is out of range; allowed is 2s 666ms (heartbeat_interval / 3) to 10m; \
              timing.heartbeat_interval = \"8s\" comes from flag --heartbeat",
             file.path.display()
         )
@@ -37,8 +37,8 @@ fn two_keys_that_do_not_go_together_are_told_with_both_places() {
     assert!(told.contains("together with leadership.mode = \"quorum\""), "{told}");
     assert!(told.ends_with("leadership.mode = none comes from default"), "{told}");
     // The figure that does not fit may be the profile's; the hint still leads to what was written.
-    let file = Written::new("timing.heartbeat_interval = \"8s\"\n");
-    let told = file.loader().load().expect_err("16s > 10s").to_string();
+    let file = Written::new("timing.heartbeat_interval = \"40s\"\n");
+    let told = file.loader().load().expect_err("13.3s > 10s").to_string();
     assert!(told.starts_with("profile default: timing.suspect_timeout = 10s"), "{told}");
     assert!(told.ends_with(&format!("comes from file {}:1", file.path.display())), "{told}");
     // Alone the file is good, also where something stronger is not.
