@@ -18,16 +18,15 @@ fn three_racks() -> Settings {
         // the next two.
         heartbeat_interval: Duration::from_secs(1),
         // Silence for three heartbeats before a suspicion. The last fifth of it is spent on probing, so that a few lost
-        // packets end in an answered probe and not in a suspicion. Twice the heartbeat is the minimum.
+        // packets end in an answered probe and not in a suspicion. A third of the heartbeat is the minimum.
         suspect_timeout: Duration::from_secs(3),
         // The time between the two is the suspect's chance to refute. A second is many round trips here; across an
         // ocean, or with long pauses for garbage collection, it would declare healthy nodes dead.
         down_timeout: Duration::from_secs(4),
-        // Three probes must fit into that last fifth: suspect_timeout / 15 is the maximum. Far above any round trip
-        // here.
+        // Six probes come before a suspicion: suspect_timeout / 15 is the maximum. Far above any round trip here.
         probe_timeout: Duration::from_millis(100),
-        // Gossip repairs what got lost in the first flood of news, so a shorter interval only shortens the tail. Gossip
-        // stands in for heartbeats: at this interval few heartbeats travel alone.
+        // Gossip repairs what got lost in the first flood of news, so a shorter interval only shortens the tail. It
+        // travels with heartbeats: there are three of them in this time at least.
         gossip_interval: Duration::from_millis(500),
         // Interval at which lost members and seeds are tried: soon after a cut has healed, its sides find each other.
         retry_interval: Duration::from_secs(2),
@@ -50,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("a sign of life every {heartbeat_interval:?}, Suspect at {suspect_timeout:?}, Down at {down_timeout:?}");
 
     // Figures that do not go together are refused, each with the range that the others leave it.
-    let hasty = Settings { suspect_timeout: Duration::from_millis(1_500), ..three_racks() };
+    let hasty = Settings { suspect_timeout: Duration::from_millis(300), ..three_racks() };
     for problem in hasty.problems() {
         println!("refused: {problem}");
     }

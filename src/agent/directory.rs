@@ -232,7 +232,7 @@ impl Directory {
         if let Some(entry) = self.entry(id) {
             let fingerprint = sign.fingerprint.unwrap_or_default();
             // Of a member that was silent for longer nobody knows whether it agreed meanwhile.
-            let silence = entry.record.timing.suspect_timeout();
+            let silence = entry.record.timing.longest_quiet();
             let is_first = entry.heard.last().is_none_or(|heard| now.since(heard) > silence);
             if fingerprint == sign.own_fingerprint {
                 entry.differs_since.store(0, Ordering::Relaxed);

@@ -155,7 +155,8 @@ impl Agent {
     /// Compares the views of the live members that this node hears with its own.
     pub fn agreement(&self) -> Agreement {
         let Inner { shared, config, .. } = &*self.inner;
-        shared.directory().agreement(shared.figures().fingerprint, config.settings.suspect_timeout)
+        let within = config.settings.suspect_timeout.max(config.settings.heartbeat_interval * 2);
+        shared.directory().agreement(shared.figures().fingerprint, within)
     }
 
     /// Leaders of the cluster's lease that this node saw.

@@ -152,7 +152,7 @@ impl Paths {
             let patience = timing.heartbeat_interval().min(timing.suspect_timeout() / 4);
             let unheard = self.fallbacks.unheard_since(run).filter(|unheard| now.since(*unheard) >= patience);
             let is_answer = |heard: &Time| unheard.is_some_and(|unheard| *heard > unheard.max(since));
-            let is_alive = heard.filter(is_answer).is_some_and(|heard| cx.now.since(heard) < timing.suspect_timeout());
+            let is_alive = heard.filter(is_answer).is_some_and(|heard| cx.now.since(heard) < timing.longest_quiet());
             self.open_fallback(cx, view, slot, is_alive).unheard_since.get_or_insert(now);
             self.tell_of_fallback(cx, view, slot);
         } else {

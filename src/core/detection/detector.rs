@@ -238,7 +238,12 @@ impl DetectorFacts<'_> {
 
     /// Returns the time from which a member's next heartbeat is late, if one is expected.
     fn late_at(&self, entry: &Entry) -> Option<Time> {
-        Some(entry.peer.expected_at()? + self.settings.probe_timeout)
+        Some(entry.peer.expected_at()? + self.tolerance(entry))
+    }
+
+    /// Returns the time by which a member's heartbeat may be late.
+    pub(super) fn tolerance(&self, entry: &Entry) -> Duration {
+        self.pace(entry).probes
     }
 
     /// Returns the times that questions to a member, and about it, take.

@@ -53,7 +53,7 @@ pub(crate) struct LocalHealth {
     last_heard: Time,
     /// The time at which a member last received something from this node, as far as is known.
     received: Time,
-    /// The shortest suspect timeout of the members that were observed since `last_heard`.
+    /// The shortest time in which one of the members observed since `last_heard` is surely heard.
     contact_expected: Duration,
     /// The time of the first sign of life after nobody had been heard for long, or of the last refutation of what was
     /// judged meanwhile.
@@ -97,7 +97,7 @@ impl LocalHealth {
         self.contact_expected = Duration::MAX;
     }
 
-    /// Notes that members are observed whose shortest suspect timeout is this.
+    /// Notes that members are observed of which one is surely heard in this time.
     pub(crate) fn expect_contact(&mut self, quickest: Duration) {
         self.contact_expected = self.contact_expected.min(quickest);
     }
@@ -280,13 +280,14 @@ impl LocalHealth {
 /// Invariants:
 /// - The accused members are told, again and again, by bootstrap links as well (see `detector`): their refutations are what a
 ///   node that hears again learns first, also where datagrams do not pass and TCP does.
-/// - A node that hears again accuses no member before three new probes stayed unanswered.
+/// - A node that hears again accuses no member before six new probes stayed unanswered.
 impl LocalHealth {
     /// Returns true if this node has been in contact with no member for so long that its report of others is worth
     /// nothing, or has accused a member though nobody answered anything since the first probe of that inquiry.
     pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
         let expected = self.contact_expected;
-        let patience = if expected == Duration::MAX { settings.suspect_timeout } else { expected };
+        let own = settings.suspect_timeout.max(settings.heartbeat_interval * 2);
+        let patience = if expected == Duration::MAX { own } else { expected };
         // The time until which this node heard somebody, or could not have.
         let listened_until = self.last_heard.max(self.awake_since);
         self.is_unheard() || now.since(listened_until) >= patience / 2

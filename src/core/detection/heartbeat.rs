@@ -7,7 +7,7 @@
 //! **Received.** A packet is a sign of life only while its sender hears this node. A member that hears nobody (its firewall drops
 //! incoming packets, or it advertises a wrong address) still sends packets. If they were signs of life for ever, it would never be
 //! Down, although it can refute nothing. So each packet echoes a stamp of the last one that came the other way (see [`Heartbeat`]).
-//! An observer that keeps sending, and for a suspect timeout sees no other stamp echoed and no answer to a probe, counts the
+//! An observer that keeps sending, and for a suspect timeout, and two heartbeats, sees no other stamp echoed and no answer to a probe, counts the
 //! member's packets no more. Then follows the usual course: probes, witnesses, Suspect, Down, and a refutation once the member
 //! hears again. For the same reason a packet from a member that is not observed shows that this node is in contact (see `health`)
 //! only by a recent echo: a node that nobody hears is still sent packets, if only to tell it that it is accused. One direction of
@@ -45,7 +45,7 @@ impl Detector {
         if out.view.record(slot).status.is_member() {
             let (now, timing) = (out.cx.now, out.view.record(slot).timing);
             let silent_since = out.detector_facts().silent_since(out.view.entry(slot));
-            if now.since(silent_since) >= timing.suspect_timeout() {
+            if now.since(silent_since) >= timing.longest_quiet() {
                 // Long enough to have it suspected without damping: it still stalls.
                 out.view.peer_mut(slot).renew_refutations(now, timing);
             }
@@ -53,7 +53,8 @@ impl Detector {
         }
         if out.observers.observes(slot) {
             let interval = out.view.record(slot).timing.heartbeat_interval();
-            out.view.peer_mut(slot).expect_another(arrived, interval, out.cx.settings.probe_timeout);
+            let tolerance = out.detector_facts().tolerance(out.view.entry(slot));
+            out.view.peer_mut(slot).expect_another(arrived, interval, tolerance);
         }
         if let Some(session) = &mut out.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);
@@ -73,8 +74,8 @@ impl DetectorFacts<'_> {
         let entry = self.view.entry(slot);
         let Some(session) = &entry.peer.session else { return true };
         // A slow observer sends as rarely as its own timeouts allow; and what a heartbeat brought is echoed by the next one.
-        let patience = entry.record.timing.suspect_timeout().max(self.settings.suspect_timeout);
-        let patience = patience.max(self.slower_heartbeat(slot) * 2);
+        let own = self.settings.suspect_timeout.max(self.settings.heartbeat_interval * 2);
+        let patience = entry.record.timing.longest_quiet().max(own);
         !session.is_answer_missing(self.now, patience) || !self.observers.observes(slot)
     }
 
@@ -99,7 +100,7 @@ impl DetectorFacts<'_> {
     /// Returns true if a member's packets arrive, and do not count.
     pub(super) fn is_heard_in_vain(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
-        let quiet = entry.record.timing.suspect_timeout();
+        let quiet = entry.record.timing.longest_quiet();
         let is_heard = entry.peer.session.as_ref().is_some_and(|session| self.now.since(session.heard) < quiet);
         is_heard && !self.counts_as_alive(slot)
     }

@@ -2,7 +2,7 @@
 //!
 //! | idea | file |
 //! |---|---|
-//! | when heartbeats are due; signs of life, and that they count only while the member hears this node | `heartbeat` |
+//! | when the next heartbeat is expected; signs of life, and that they count only while the member hears this node | `heartbeat` |
 //! | **the detector**: judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
 //! | Lifeguard's local health; a deaf node tells nobody | `health` |

@@ -181,8 +181,8 @@ impl Gossip {
         let now = out.cx.now;
         self.turns.retain(|(slot, _)| out.detector_facts().is_owed_heartbeats(*slot));
         if !out.cx.phase.is_joining() {
-            let has_turn = |slot: &Slot| self.turns.iter().any(|(other, _)| other == slot);
-            let is_new = |slot: &Slot| !has_turn(slot) && out.detector_facts().is_owed_heartbeats(*slot);
+            let have_turns: BTreeSet<Slot> = self.turns.iter().map(|(slot, _)| *slot).collect();
+            let is_new = |slot: &Slot| !have_turns.contains(slot) && out.detector_facts().is_owed_heartbeats(*slot);
             let mut new: Vec<Slot> = out.observers.neighbours().filter(is_new).collect();
             new.shuffle(&mut self.rng);
             let by = now + out.cx.settings.heartbeat_interval;

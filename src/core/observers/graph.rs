@@ -39,7 +39,7 @@ pub(crate) struct Shift {
     pub(crate) started: Vec<(Slot, Option<Time>)>,
     /// The time at which the next step past unresponsive members is due, at the latest.
     pub(crate) walk_at: Option<Time>,
-    /// The shortest suspect timeout of all members observed, if those were gathered anew.
+    /// The shortest time in which one of the members observed is surely heard, if those were gathered anew.
     pub(crate) quickest: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Observers {
     pub(crate) walk: Walk,
     /// All members observed by this node: the nearest on the rings, and those that it walks past.
     neighbours: BTreeSet<Slot>,
-    /// The shortest suspect timeout of all members observed.
+    /// The shortest time in which one of the members observed is surely heard.
     quickest: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Observers {
         }
     }
 
-    /// Returns the shortest suspect timeout of all members that this node observes.
+    /// Returns the shortest time in which one of the members that this node observes is surely heard.
     pub(crate) fn quickest(&self) -> Duration {
         self.quickest
     }
@@ -155,7 +155,7 @@ impl Observers {
             after.extend(self.walk.passed().chain(self.displaced()));
         }
         after.extend(self.brought_in());
-        let timeouts = after.iter().map(|slot| view.record(*slot).timing.suspect_timeout());
+        let timeouts = after.iter().map(|slot| view.record(*slot).timing.longest_quiet());
         self.quickest = timeouts.min().unwrap_or(Duration::MAX);
         let before = std::mem::replace(&mut self.neighbours, after);
         let started = self.neighbours.difference(&before).map(|slot| (*slot, lived.get(slot).copied()));

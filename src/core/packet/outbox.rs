@@ -249,7 +249,7 @@ impl Outbox<'_> {
         }
         self.transmit_bytes_to_member(slot, bytes);
         if self.observers.observes(slot) {
-            let pause = self.cx.settings.suspect_timeout / 2;
+            let pause = (self.cx.settings.suspect_timeout / 2).max(self.cx.settings.heartbeat_interval);
             self.view.peer_mut(slot).sent(self.cx.now, pause);
             self.cx.counters.heartbeats_sent[carrier as usize] += 1;
             self.cx.output(Output::HeartbeatSent(self.view.record(slot).id.clone()));

@@ -87,6 +87,12 @@ impl Timing {
         Duration::from_millis(self.suspect_timeout_ms as u64)
     }
 
+    /// Returns the time in which each of its observers hears the node by itself, unless something is wrong: its suspect timeout, or
+    /// two heartbeat intervals if those are longer.
+    pub fn longest_quiet(self) -> Duration {
+        self.suspect_timeout().max(self.heartbeat_interval() * 2)
+    }
+
     /// Returns the silence after which the node is Down.
     pub const fn down_timeout(self) -> Duration {
         Duration::from_millis(self.down_timeout_ms as u64)
@@ -105,12 +111,12 @@ pub struct Settings {
     /// The silence after which a node is Down. More than suspect, at most 1 h. Between the two the node has the chance
     /// to refute.
     pub down_timeout: Duration,
-    /// The interval between two gossip ticks. 20 ms to 5 × heartbeat. Gossip packets count as heartbeats.
+    /// The time in which `gossip_fanout` heartbeats are sent, if not more. 20 ms to 5 × heartbeat. Gossip travels with heartbeats.
     pub gossip_interval: Duration,
-    /// The number of peers per gossip tick, chosen at random. 1–16.
+    /// The number of heartbeats per `gossip_interval`. 1–16.
     pub gossip_fanout: usize,
-    /// The time in which a probe has to be answered. 1 ms to suspect / 15: three probes fit into the last fifth before
-    /// a suspicion.
+    /// The time in which a probe has to be answered, and by which a heartbeat may be late. 1 ms to suspect / 15: six probes come
+    /// before a suspicion.
     pub probe_timeout: Duration,
     /// The interval of efforts that never end: joining, and finding lost members and seeds again. 100 ms–10 min.
     pub retry_interval: Duration,

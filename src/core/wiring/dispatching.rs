@@ -213,8 +213,10 @@ impl Core {
             Message::Receipt { number } => self.messages.direct.on_receipt(&mut outbox!(self), member?, number),
             Message::NextHeartbeat { after_ms } => {
                 let slot = member?;
-                if self.detector_facts().counts_as_alive(slot) {
-                    self.view.peer_mut(slot).expect(self.cx.arrived, Duration::from_millis(after_ms.into()));
+                if self.observers.observes(slot) && self.detector_facts().counts_as_alive(slot) {
+                    let most = self.view.record(slot).timing.heartbeat_interval();
+                    let after = Duration::from_millis(after_ms.into()).min(most);
+                    self.view.peer_mut(slot).expect(self.cx.arrived, after);
                 }
             }
             // They are read apart (see `packet::inbox`).
