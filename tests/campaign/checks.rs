@@ -20,7 +20,7 @@ use crate::seals::SealWatch;
 /// The time between two looks at all nodes.
 const COMPARE_EVERY: Duration = Duration::from_millis(250);
 /// The largest number of datagrams of one node in that time, for each node there is; more are a storm.
-const MAX_PACKETS_PER_NODE: u64 = 100;
+const MAX_PACKETS_PER_NODE: u64 = 120;
 
 /// All checks of a world.
 #[derive(Debug)]
