@@ -155,8 +155,7 @@ impl Agent {
     /// Compares the views of the live members that this node hears with its own.
     pub fn agreement(&self) -> Agreement {
         let Inner { shared, config, .. } = &*self.inner;
-        let within = config.settings.suspect_timeout.max(config.settings.heartbeat_interval * 2);
-        shared.directory().agreement(shared.figures().fingerprint, within)
+        shared.directory().agreement(shared.figures().fingerprint, config.settings.longest_quiet())
     }
 
     /// Leaders of the cluster's lease that this node saw.

@@ -286,8 +286,7 @@ impl LocalHealth {
     /// nothing, or has accused a member though nobody answered anything since the first probe of that inquiry.
     pub(crate) fn is_deaf(&self, now: Time, settings: &Settings) -> bool {
         let expected = self.contact_expected;
-        let own = settings.suspect_timeout.max(settings.heartbeat_interval * 2);
-        let patience = if expected == Duration::MAX { own } else { expected };
+        let patience = if expected == Duration::MAX { settings.longest_quiet() } else { expected };
         // The time until which this node heard somebody, or could not have.
         let listened_until = self.last_heard.max(self.awake_since);
         self.is_unheard() || now.since(listened_until) >= patience / 2

@@ -74,8 +74,7 @@ impl DetectorFacts<'_> {
         let entry = self.view.entry(slot);
         let Some(session) = &entry.peer.session else { return true };
         // A slow observer sends as rarely as its own timeouts allow; and what a heartbeat brought is echoed by the next one.
-        let own = self.settings.suspect_timeout.max(self.settings.heartbeat_interval * 2);
-        let patience = entry.record.timing.longest_quiet().max(own);
+        let patience = entry.record.timing.longest_quiet().max(self.settings.longest_quiet());
         !session.is_answer_missing(self.now, patience) || !self.observers.observes(slot)
     }
 

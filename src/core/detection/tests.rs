@@ -211,7 +211,7 @@ fn who_comes_late_sends_six_probes_all_the_same_and_the_last_has_its_time_to_be_
     }
     let ready = world.now + pace;
     assert_eq!(world.judge(), Some(DetectorStep::Wait(ready)));
-    // What it waited for longer is time to refute.
+    // The accused has the time to refute for which this node waited longer.
     let claimed = Time::ORIGIN + suspect + pace * 6;
     let step = world.at(suspect * 2 + pace * 6).judge();
     assert!(matches!(step, Some(DetectorStep::Suspect { claimed: of, .. }) if of == claimed), "{step:?}");
@@ -257,7 +257,7 @@ fn a_member_whose_heartbeats_are_further_apart_than_its_suspect_timeout_is_misse
     world.view.peer_mut(IT).receive(Time::ORIGIN, 5, 0);
     world.view.peer_mut(IT).expect(Time::ORIGIN + beats, beats);
     assert_eq!(world.at(suspect).watched_until(), Some(late));
-    // Who was never heard is not waited for, nor is who is observed no more.
+    // A member that is observed no more is not waited for, nor one that was never heard.
     world.view.peer_mut(IT).expect_nothing();
     assert!(matches!(world.at(suspect).judge(), Some(DetectorStep::Probe { nth: 0, .. })));
 }

@@ -90,7 +90,7 @@ impl Timing {
     /// Returns the time in which each of its observers hears the node by itself, unless something is wrong: its suspect timeout, or
     /// two heartbeat intervals if those are longer.
     pub fn longest_quiet(self) -> Duration {
-        self.suspect_timeout().max(self.heartbeat_interval() * 2)
+        longest_quiet(self.heartbeat_interval(), self.suspect_timeout())
     }
 
     /// Returns the silence after which the node is Down.
@@ -158,6 +158,11 @@ impl Settings {
             count("observers", self.observers, 2, 64),
         ];
         checks.into_iter().filter_map(Result::err).collect()
+    }
+
+    /// Returns the time of [`Timing::longest_quiet`] by these settings.
+    pub fn longest_quiet(&self) -> Duration {
+        longest_quiet(self.heartbeat_interval, self.suspect_timeout)
     }
 
     /// Returns the part that travels in the node's record.
@@ -274,6 +279,10 @@ impl OutOfRange {
     pub(super) fn new(key: &'static str, found: Duration, allowed: String) -> Self {
         Self { key, found: human(found), allowed }
     }
+}
+
+fn longest_quiet(heartbeat_interval: Duration, suspect_timeout: Duration) -> Duration {
+    suspect_timeout.max(heartbeat_interval * 2)
 }
 
 fn within(key: &'static str, found: Duration, least: Duration, most: Duration) -> Result<(), OutOfRange> {

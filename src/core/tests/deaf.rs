@@ -14,7 +14,7 @@ fn cluster(profile: Profile, n: usize) -> Net {
 
 /// Returns the time after which a member that echoes nothing does not hear.
 fn without_echo(net: &Net) -> Duration {
-    net.settings.suspect_timeout.max(net.settings.heartbeat_interval * 2)
+    net.settings.longest_quiet()
 }
 
 /// Cuts this node off from all that others send.

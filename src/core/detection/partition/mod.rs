@@ -224,7 +224,7 @@ impl Partition {
 impl Partition {
     pub(crate) fn new(settings: &Settings) -> Self {
         let pace = Pace {
-            window: settings.suspect_timeout.max(settings.heartbeat_interval * 2),
+            window: settings.longest_quiet(),
             gathering: settings.heartbeat_interval,
             agreement: settings.retry_interval * 2 + Duration::from_secs(2),
         };
