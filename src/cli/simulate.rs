@@ -113,10 +113,12 @@ pub(super) fn milliseconds(duration: Duration) -> f64 {
 
 /// Returns the settings that decide a cluster's behaviour and cost, as they are written in the configuration.
 fn timing(settings: &Settings) -> Vec<(&'static str, String)> {
+    let host = settings.host_down_timeout.unwrap_or(settings.down_timeout);
     vec![
         ("timing.heartbeat_interval", human::setting(settings.heartbeat_interval)),
         ("timing.suspect_timeout", human::setting(settings.suspect_timeout)),
         ("timing.down_timeout", human::setting(settings.down_timeout)),
+        ("timing.host_down_timeout", human::setting(host)),
         ("timing.gossip_interval", human::setting(settings.gossip_interval)),
         ("timing.gossip_fanout", settings.gossip_fanout.to_string()),
         ("timing.probe_timeout", human::setting(settings.probe_timeout)),

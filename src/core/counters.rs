@@ -223,8 +223,13 @@ pub struct MessageCounters {
 
 impl Counters {
     /// The methods by which a death is found out after a silence.
-    pub const TIMED_METHODS: [DetectionMethod; 3] =
-        [DetectionMethod::HeartbeatTimeout, DetectionMethod::ConnectionLost, DetectionMethod::NetworkPartition];
+    pub const TIMED_METHODS: [DetectionMethod; 5] = [
+        DetectionMethod::HeartbeatTimeout,
+        DetectionMethod::ConnectionLost,
+        DetectionMethod::NetworkPartition,
+        DetectionMethod::HostSilent,
+        DetectionMethod::ProcessStalled,
+    ];
 
     /// Counts a member that was found Down by this method, so long after its last sign of life.
     pub fn detected(&mut self, method: DetectionMethod, latency: Duration) {

@@ -45,6 +45,8 @@ pub(crate) enum Timer {
     UnprovenLinks,
     /// The next step in finding out whether a member's process is gone.
     Crash(Run),
+    /// The kernel of a member's host is to be asked.
+    Host(Run),
     /// A joiner held beside the view may have gone silent.
     Joiner(Run),
     /// The present owner of a name is asked again, or judged silent.

@@ -14,7 +14,7 @@ export const KINDS = [...new Set(GROUPS.flatMap(([, , kinds]) => kinds))];
 
 /** All causes, as `method` and `reason` name them. */
 export const CAUSES = [
-  ["A node was silent or died", ["heartbeat_timeout", "connection_lost", "network_partition", "restarted"]],
+  ["A node was silent or died", ["heartbeat_timeout", "connection_lost", "network_partition", "restarted", "host_silent", "process_stalled"]],
   ["A node left", ["graceful", "forced"]],
   ["A leader gave up", ["expired", "resigned", "superseded", "rejected", "quorum_lost"]],
 ];
@@ -24,6 +24,8 @@ const CAUSE_WORDS = {
   connection_lost: "its connection broke without a goodbye",
   network_partition: "silent together with others: a cut in the network?",
   restarted: "a new process of this name took its place",
+  host_silent: "its machine does not answer either",
+  process_stalled: "its process hangs; its machine answers",
   graceful: "it said goodbye",
   forced: "an operator removed it",
   expired: "its lease ran out",

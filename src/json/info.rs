@@ -172,6 +172,9 @@ pub struct Pace {
     pub suspect_timeout_ms: u64,
     /// The silence after which others hold it as Down, in milliseconds.
     pub down_timeout_ms: u64,
+    /// The silence after which it holds others as Down whose hosts are silent, too, in milliseconds; 0 in answers of older agents.
+    #[serde(default)]
+    pub host_down_timeout_ms: u64,
     /// The time in which `gossip_fanout` heartbeats are sent, if not more, in milliseconds.
     pub gossip_interval_ms: u64,
     /// The number of heartbeats sent in each `gossip_interval_ms`, if not more.
@@ -195,6 +198,7 @@ impl From<&Settings> for Pace {
             heartbeat_interval,
             suspect_timeout,
             down_timeout,
+            host_down_timeout,
             gossip_interval,
             gossip_fanout,
             probe_timeout,
@@ -208,6 +212,7 @@ impl From<&Settings> for Pace {
             heartbeat_interval_ms: millis(heartbeat_interval),
             suspect_timeout_ms: millis(suspect_timeout),
             down_timeout_ms: millis(down_timeout),
+            host_down_timeout_ms: millis(host_down_timeout.unwrap_or(down_timeout)),
             gossip_interval_ms: millis(gossip_interval),
             gossip_fanout,
             probe_timeout_ms: millis(probe_timeout),
@@ -290,7 +295,7 @@ mod tests {
     #[test]
     fn the_pace_is_in_milliseconds() {
         let json = serde_json::to_string(&Pace::from(&Profile::Local.settings())).expect("JSON");
-        let expected = r#"{"heartbeat_interval_ms":200,"suspect_timeout_ms":1000,"down_timeout_ms":2000,"gossip_interval_ms":500,"gossip_fanout":3,"probe_timeout_ms":50,"retry_interval_ms":1000,"reap_after_ms":86400000,"link_keepalive_ms":30000}"#;
+        let expected = r#"{"heartbeat_interval_ms":200,"suspect_timeout_ms":1000,"down_timeout_ms":2000,"host_down_timeout_ms":2000,"gossip_interval_ms":500,"gossip_fanout":3,"probe_timeout_ms":50,"retry_interval_ms":1000,"reap_after_ms":86400000,"link_keepalive_ms":30000}"#;
         assert_eq!(json, expected);
     }
 }

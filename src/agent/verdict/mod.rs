@@ -253,6 +253,8 @@ fn members(facts: &Facts, reasons: &mut Vec<Reason>) {
             Some(DetectionMethod::HeartbeatTimeout) => {
                 "see whether the process hangs, or its machine or network is away; then "
             }
+            Some(DetectionMethod::HostSilent) => "see whether its machine or network is away; then ",
+            Some(DetectionMethod::ProcessStalled) => "its machine answers: see why the process hangs; then ",
             _ => "",
         };
         let is_led = facts.leadership.as_ref().is_some_and(|led| led.leader.is_some());

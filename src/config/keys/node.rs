@@ -6,7 +6,7 @@ use super::{Key, LivePart, Slot, Special, duration, optional};
 use crate::config::addresses::{check_advertise, check_api_address, check_bind};
 use crate::core::Profile;
 
-pub(super) static KEYS: [Key; 22] = [
+pub(super) static KEYS: [Key; 23] = [
     Key {
         name: "name",
         default: "the host name",
@@ -154,6 +154,18 @@ pub(super) static KEYS: [Key; 22] = [
         special: Special::OF_PROFILE.following("timing.suspect_timeout"),
         slot: Slot::Duration(|agent| &mut agent.config.settings.down_timeout),
         get: |agent| duration(agent.config.settings.down_timeout),
+    },
+    Key {
+        name: "timing.host_down_timeout",
+        default: "15s",
+        range: "more than suspect_timeout, at most down_timeout",
+        doc: "Silence after which a node is Down whose host is silent, too.",
+        special: Special::OF_PROFILE.following("timing.down_timeout"),
+        slot: Slot::DerivedDuration(|agent| &mut agent.config.settings.host_down_timeout),
+        get: |agent| {
+            let settings = &agent.config.settings;
+            duration(settings.host_down_timeout.unwrap_or(settings.down_timeout))
+        },
     },
     Key {
         name: "timing.gossip_interval",

@@ -6,6 +6,7 @@
 //! | connections that prove nothing yet | `unproven` |
 //! | where datagrams do not pass: members by their links | `fallback` |
 //! | the same for strangers, who have no link: bootstrap links | `bootstrap` |
+//! | connections that are opened only to see whether a host's kernel answers | `kernels` |
 //!
 //! Owns: every [`LinkId`](super::LinkId) and what it leads to.
 //!
@@ -13,6 +14,7 @@
 
 mod bootstrap;
 mod fallback;
+mod kernels;
 pub(crate) mod links;
 mod unproven;
 
@@ -23,6 +25,7 @@ use rand_chacha::ChaCha8Rng;
 
 use bootstrap::BootstrapLinks;
 use fallback::Fallbacks;
+use kernels::Kernels;
 use links::Links;
 use unproven::UnprovenLinks;
 
@@ -34,14 +37,15 @@ pub(crate) struct Paths {
     pub(crate) unproven: UnprovenLinks,
     pub(crate) fallbacks: Fallbacks,
     pub(crate) bootstrap: BootstrapLinks,
+    pub(crate) kernels: Kernels,
     /// Addresses to which a bootstrap link was opened in vain, until whoever is interested has heard of it.
     unreached: Vec<SocketAddr>,
 }
 
 impl Paths {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        let (links, unproven, fallbacks, bootstrap) = Default::default();
-        Self { rng, links, unproven, fallbacks, bootstrap, unreached: Vec::new() }
+        let (links, unproven, fallbacks, bootstrap, kernels) = Default::default();
+        Self { rng, links, unproven, fallbacks, bootstrap, kernels, unreached: Vec::new() }
     }
 
     /// Takes out the addresses to which a bootstrap link was opened in vain.

@@ -89,8 +89,8 @@ pub(crate) enum DetectorStep {
     Probe { nth: u32, next: Time },
     /// It is suspected by this node, which has probed it since then, for silence since `claimed`.
     Suspect { probed_since: Option<Time>, claimed: Time },
-    /// It had the time to refute, and did not.
-    Confirm,
+    /// It had the time to refute, and did not; it was found out by this method.
+    Confirm(DetectionMethod),
     /// It said that it leaves, and is silent.
     Depart,
     /// It has been gone for long enough.
@@ -122,7 +122,7 @@ impl Detector {
         }
         match facts.view.record(slot).status {
             Status::Up => Some(self.probe_or_suspect(facts, slot, are_rivals_met)),
-            Status::Suspect => Some(DetectorStep::Confirm),
+            Status::Suspect => Some(DetectorStep::Confirm(facts.method_of_death(facts.view.entry(slot)))),
             Status::Leaving => Some(DetectorStep::Depart),
             Status::Down | Status::Left(_) => Some(DetectorStep::Reap),
             Status::Joining => None,
@@ -223,7 +223,7 @@ impl DetectorFacts<'_> {
             }
             Status::Leaving => Some(silent_since + timing.suspect_timeout()),
             Status::Suspect => {
-                let patience = timing.down_timeout() * stretch;
+                let patience = self.down_timeout(entry) * stretch;
                 // A suspect that is heard is told, and refutes; one that does not in all this time does not hear.
                 let accused_since = entry.peer.rare().accused_since.unwrap_or(silent_since);
                 let at_last = accused_since.max(self.health.awake_since()) + patience;

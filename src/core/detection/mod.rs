@@ -5,6 +5,7 @@
 //! | when the next heartbeat is expected; signs of life, and that they count only while the member hears this node | `heartbeat` |
 //! | **the detector**: judging silence; asking others first (SWIM's indirect probe), as far as it is kept | `detector`, `indirect_probe` |
 //! | a broken link, and the verdict within a second | `crash` |
+//! | a host that is gone, and a process that hangs | `host` |
 //! | Lifeguard's local health; a deaf node tells nobody | `health` |
 //! | many silent at once | `partition` |
 //!
@@ -18,6 +19,7 @@ pub(crate) mod crash;
 mod detector;
 mod health;
 mod heartbeat;
+mod host;
 mod indirect_probe;
 mod partition;
 #[cfg(test)]

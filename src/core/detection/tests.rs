@@ -12,7 +12,7 @@ use crate::context::{Context, Phase};
 use crate::counters::DropReason;
 use crate::io::{Notice, Output};
 use crate::limits::{MAX_DAMPING, MIN_PAUSE};
-use crate::member::{LeaveReason, Record, Run, Status};
+use crate::member::{DetectionMethod, LeaveReason, Record, Run, Status};
 use crate::observers::Observers;
 use crate::packet::{Outbox, Packets, Prover};
 use crate::random::{Stream, stream};
@@ -22,6 +22,7 @@ use crate::view::{Peer, Slot, View, slot_at};
 use crate::wire::{Echo, Heartbeat, Message};
 
 mod deaf;
+mod host;
 mod indirect;
 
 /// The member that is judged; it was last heard when time began.
@@ -315,7 +316,7 @@ fn who_is_accused_leaving_or_gone_is_judged_by_the_time_of_its_status() {
     let Settings { suspect_timeout, down_timeout, reap_after, .. } = world.settings;
     world.at(suspect_timeout).becomes(Status::Suspect);
     assert_eq!(world.at(down_timeout * 9 / 10).watched_until(), Some(Time::ORIGIN + down_timeout));
-    assert_eq!(world.at(down_timeout).judge(), Some(DetectorStep::Confirm));
+    assert_eq!(world.at(down_timeout).judge(), Some(DetectorStep::Confirm(DetectionMethod::HeartbeatTimeout)));
     world.becomes(Status::Leaving);
     assert_eq!(world.at(suspect_timeout / 2).watched_until(), Some(Time::ORIGIN + suspect_timeout));
     assert_eq!(world.at(suspect_timeout).judge(), Some(DetectorStep::Depart));
@@ -333,7 +334,7 @@ fn a_member_that_is_accused_late_has_its_time_to_refute() {
     world.at(down_timeout).becomes(Status::Suspect);
     let until = down_timeout + (down_timeout - suspect_timeout) / (1 << MAX_DAMPING);
     assert_eq!(world.watched_until(), Some(Time::ORIGIN + until));
-    assert_eq!(world.at(until).judge(), Some(DetectorStep::Confirm));
+    assert_eq!(world.at(until).judge(), Some(DetectorStep::Confirm(DetectionMethod::HeartbeatTimeout)));
 }
 
 #[test]

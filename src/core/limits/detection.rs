@@ -65,3 +65,13 @@ pub const FLAPPING_MEMORY: u32 = 8;
 pub const MIN_PARTITION: usize = 2;
 /// The greatest number of members of a reported partition that are gone for good and are still named when it is over.
 pub const MAX_PARTITION_LOST: usize = 16_384;
+/// The least time between two questions to the kernel of a silent member's host; more where round trips are long.
+pub const HOST_QUESTION_INTERVAL: Duration = Duration::from_millis(500);
+/// The time between questions to the kernel of a host that has never answered, while its member is heard.
+pub const HOST_FIRST_INTERVAL: Duration = Duration::from_secs(30);
+/// The time after which a kernel that answers no question is silent.
+pub const HOST_PATIENCE: Duration = Duration::from_secs(1);
+/// The time for which a kernel's answer shows that its host runs.
+pub const HOST_ANSWER_LASTS: Duration = Duration::from_millis(1_500);
+/// The greatest number of kernels that are asked at one time.
+pub const MAX_HOST_QUESTIONS: usize = 40;

@@ -126,6 +126,10 @@ pub enum DetectionMethod {
     NetworkPartition,
     /// A new process took the member's name while the member was still listed.
     Restarted,
+    /// Nothing was heard of the member for the host's down timeout, and nothing of its host's kernel either.
+    HostSilent,
+    /// Nothing was heard of the member for the down timeout, while its host's kernel answered: its process hangs.
+    ProcessStalled,
 }
 
 impl DetectionMethod {
@@ -136,6 +140,19 @@ impl DetectionMethod {
             DetectionMethod::ConnectionLost => "connection_lost",
             DetectionMethod::NetworkPartition => "network_partition",
             DetectionMethod::Restarted => "restarted",
+            DetectionMethod::HostSilent => "host_silent",
+            DetectionMethod::ProcessStalled => "process_stalled",
+        }
+    }
+
+    /// Returns true if silence is all that was found.
+    pub const fn is_silence(self) -> bool {
+        match self {
+            DetectionMethod::HeartbeatTimeout
+            | DetectionMethod::NetworkPartition
+            | DetectionMethod::HostSilent
+            | DetectionMethod::ProcessStalled => true,
+            DetectionMethod::ConnectionLost | DetectionMethod::Restarted => false,
         }
     }
 }

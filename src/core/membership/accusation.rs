@@ -75,7 +75,7 @@ fn take_contradiction(
     note: Note,
     is_spoken_of_from_afar: bool,
 ) -> bool {
-    let is_about_silence = matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+    let is_about_silence = note.method.is_silence();
     let is_accusation = record.status.is_accused();
     let (now, tolerance) = (out.cx.now, out.cx.settings.probe_timeout);
     let held = out.view.record(slot);
@@ -146,7 +146,7 @@ pub(crate) fn note_newer(cx: &mut Context, view: &mut View, slot: Slot, held: &R
 /// A node that heard nobody for a while, and is heard again, reports every member as dead; those that know better
 /// (the observers of the accused) tell them, and they refute it within a round trip, before others believe it.
 fn skips_suspicion(now: Time, held: &Entry, record: &Record, note: Note) -> bool {
-    let is_about_silence = matches!(note.method, DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition);
+    let is_about_silence = note.method.is_silence();
     let is_death_report = record.status == Status::Down && held.record.status.is_here();
     let is_heard_out = held.record.incarnation == record.incarnation
         && held.refutation_deadline().is_some_and(|deadline| deadline <= now);
@@ -244,7 +244,7 @@ pub(crate) fn count_change(
     after: &Record,
     method: Option<DetectionMethod>,
 ) {
-    let is_silence = matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+    let is_silence = method.is_some_and(DetectionMethod::is_silence);
     let is_same_run = before.run == after.run;
     if is_silence && before.status == Status::Up && after.status.is_accused() {
         cx.counters.suspicions_believed += 1;

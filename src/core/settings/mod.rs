@@ -111,6 +111,10 @@ pub struct Settings {
     /// The silence after which a node is Down. More than suspect, at most 1 h. Between the two the node has the chance
     /// to refute.
     pub down_timeout: Duration,
+    /// The silence after which a node is Down if its host's kernel does not answer TCP either: to a process that hangs, and will
+    /// go on, `down_timeout` is left. More than suspect, at most down; `None`: kernels are not asked. It holds for members whose
+    /// down timeout is this node's.
+    pub host_down_timeout: Option<Duration>,
     /// The time in which `gossip_fanout` heartbeats are sent, if not more. 20 ms to 5 × heartbeat. Gossip travels with heartbeats.
     pub gossip_interval: Duration,
     /// The number of heartbeats per `gossip_interval`. 1–16.
@@ -148,6 +152,15 @@ impl Settings {
         let (key, key_probe, key_reap) = ("timing.gossip_interval", "timing.probe_timeout", "timing.reap_after");
         let checks = [
             self.timing().map(drop),
+            self.host_down_timeout.map_or(Ok(()), |host| {
+                let most = (self.down_timeout, " (down_timeout)");
+                between(
+                    "timing.host_down_timeout",
+                    host,
+                    (self.suspect_timeout + ms(1), " (suspect_timeout + 1ms)"),
+                    most,
+                )
+            }),
             between(key, self.gossip_interval, (ms(20), ""), (most_gossip, " (5 × heartbeat_interval)")),
             count("timing.gossip_fanout", self.gossip_fanout, 1, 16),
             between(key_probe, self.probe_timeout, (ms(1), ""), (most_probe, " (suspect_timeout / 15)")),
@@ -216,14 +229,17 @@ impl Profile {
             Profile::Local => (200, 1_000, 2_000, 500, 50, 1_000),
             Profile::Lan => (2_000, 6_000, 10_000, 1_000, 200, 5_000),
             Profile::Wan => (10_000, 30_000, 60_000, 1_000, 2_000, 10_000),
-            Profile::Fast => (3_200, 1_500, 4_200, 960, 100, 2_000),
+            Profile::Fast => (3_200, 1_500, 4_200, 320, 100, 2_000),
         };
+        let is_fast = matches!(self, Profile::Fast);
         Settings {
             heartbeat_interval: ms(heartbeat),
             suspect_timeout: ms(suspect),
             down_timeout: ms(down),
+            host_down_timeout: if is_fast { Some(ms(2_600)) } else { None },
             gossip_interval: ms(gossip),
-            gossip_fanout: 3,
+            // One alone hears each heartbeat of `fast`, too, and must hear more than one within its suspect timeout.
+            gossip_fanout: if is_fast { 1 } else { 3 },
             probe_timeout: ms(probe),
             retry_interval: ms(retry),
             reap_after: Duration::from_secs(24 * 3600),

@@ -210,6 +210,7 @@ pub(super) fn one_of_each() -> Vec<Message> {
         direct(Purpose::Answer { to: 7 }),
         Message::Receipt { number: 300 },
         Message::NextHeartbeat { after_ms: 2_560 },
+        Message::HostAnswers { run: Run(9) },
     ]
 }
 

@@ -71,7 +71,8 @@ fn packets(net: &mut Net, time: Duration) -> Vec<Vec<(Time, usize)>> {
 fn heartbeats_go_to_all_observers_in_turn_and_evenly() {
     for (profile, n) in [(Profile::Default, 10), (Profile::Lan, 11), (Profile::Fast, 8)] {
         let mut net = Net::cluster(profile, n);
-        let beat = (net.settings.gossip_interval / 3).min(net.settings.heartbeat_interval / (n - 1) as u32);
+        let beat = (net.settings.gossip_interval / net.settings.gossip_fanout as u32)
+            .min(net.settings.heartbeat_interval / (n - 1) as u32);
         let interval = net.settings.heartbeat_interval;
         net.run(interval * 2);
         for packets in packets(&mut net, interval * 10) {

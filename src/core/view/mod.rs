@@ -21,7 +21,7 @@ mod tally;
 mod tombstones;
 
 pub(crate) use members::{Entry, View};
-pub(crate) use peer::{Peer, is_due};
+pub(crate) use peer::{Host, Peer, is_due};
 pub use pool::RecordPool;
 pub(crate) use pool::Shared;
 pub(crate) use tally::BUCKETS;

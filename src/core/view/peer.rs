@@ -107,8 +107,23 @@ pub(crate) struct RareState {
     pub(crate) false_death_reports: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `detection::health`).
     pub(crate) is_judged_unheard: bool,
+    /// What is known of its host's kernel.
+    pub(crate) host: Host,
     /// Its next heartbeat, if this node observes it and has heard it.
     expected: Option<Expected>,
+}
+
+/// What is known of the kernel of a member's host, at the member's address (see `detection::host`).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Host {
+    /// True if it has answered this node.
+    pub(crate) has_answered: bool,
+    /// Time of the last question to it.
+    pub(crate) asked: Option<Time>,
+    /// Time of the first question after which no answer came, while the member is silent.
+    pub(crate) unanswered_since: Option<Time>,
+    /// Time of the last answer that any observer had.
+    pub(crate) answered: Option<Time>,
 }
 
 /// A heartbeat that is to come.
@@ -156,9 +171,12 @@ impl Peer {
         self.proven = true;
     }
 
-    /// Forgets that its address has echoed a nonce: it is said to be at another one.
+    /// Forgets that its address has echoed a nonce, and its host has answered: it is said to be at another one.
     pub(crate) fn unprove(&mut self) {
         self.proven = false;
+        if let Some(rare) = &mut self.rare {
+            rare.host = Host::default();
+        }
     }
 
     pub(crate) fn rare(&self) -> RareState {

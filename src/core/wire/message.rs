@@ -257,6 +257,11 @@ pub enum Message {
         /// Time until then, in milliseconds.
         after_ms: u32,
     },
+    /// Says that the kernel of a silent run's host has just answered the sender.
+    HostAnswers {
+        /// The run.
+        run: Run,
+    },
 }
 
 /// The length of the digest in [`Message::Digest`], in bytes.
@@ -264,7 +269,7 @@ const DIGEST_BYTES: usize = 1_024;
 
 impl Message {
     /// The number of kinds that this build knows; higher kinds are skipped and counted.
-    pub(super) const KINDS: u32 = 48;
+    pub(super) const KINDS: u32 = 49;
     /// The kind of [`Message::Heartbeat`].
     pub(super) const HEARTBEAT_KIND: u32 = 0;
     /// The kind of [`Message::Update`].
@@ -326,7 +331,8 @@ impl Message {
             | Message::WantBroadcasts(_)
             | Message::Direct(_)
             | Message::Receipt { .. }
-            | Message::NextHeartbeat { .. } => (false, false),
+            | Message::NextHeartbeat { .. }
+            | Message::HostAnswers { .. } => (false, false),
         };
         KindRules { may_be_unbound, is_answered_apart }
     }
@@ -398,7 +404,8 @@ impl Message {
             | Message::Alive { .. }
             | Message::Reached { .. }
             | Message::Unheard
-            | Message::NextHeartbeat { .. } => true,
+            | Message::NextHeartbeat { .. }
+            | Message::HostAnswers { .. } => true,
         }
     }
 }

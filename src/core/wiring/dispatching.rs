@@ -219,6 +219,10 @@ impl Core {
                     self.view.peer_mut(slot).expect(self.cx.arrived, after);
                 }
             }
+            Message::HostAnswers { run } => {
+                member?;
+                self.note_host_answered(run);
+            }
             // They are read apart (see `packet::inbox`).
             Message::Update(_) | Message::Heartbeat(_) => self.cx.counters.drop(DropReason::WrongState),
         }

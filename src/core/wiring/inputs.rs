@@ -128,6 +128,7 @@ impl Core {
             }
             Timer::UnprovenLinks => self.out().ask_unproven_again(),
             Timer::Crash(run) => self.investigate(run),
+            Timer::Host(run) => self.ask_host(run),
             Timer::Joiner(run) => self.sponsor.judge_joiner(&mut outbox!(self), run),
             Timer::NameProbe(run) => {
                 let founded = self.founded_report();
@@ -420,7 +421,7 @@ impl Core {
             timers: self.cx.timers.size(),
             tombstones: self.view.tombstones.size(),
             joiners: self.sponsor.joiners.size(),
-            links: self.paths.links.size(),
+            links: self.paths.links.size() + self.paths.kernels.size(),
             crashes: self.crashes.size(),
             inquiries: self.detector.inquiries.size(),
             name_probes: self.sponsor.names.size(),

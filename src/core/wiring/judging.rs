@@ -10,8 +10,11 @@ use crate::Core;
 use crate::detection::crash::{Audience, CrashStep};
 use crate::detection::{DetectorFacts, DetectorStep};
 use crate::dissemination::HeartbeatTurn;
-use crate::io::{CommandError, HealthEvidence, Output};
-use crate::limits::{CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, MIN_CRASH_PROBE_GAP};
+use crate::io::{CommandError, HealthEvidence, LinkEvent, Output};
+use crate::limits::{
+    CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, HOST_FIRST_INTERVAL, HOST_QUESTION_INTERVAL,
+    MIN_CRASH_PROBE_GAP,
+};
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
 use crate::packet::Way;
@@ -41,6 +44,9 @@ impl Core {
             return;
         }
         let run = self.view.record(slot).run;
+        if self.view.record(slot).status == Status::Suspect {
+            self.ask_host_if_due(slot);
+        }
         if let Some(threshold) = threshold {
             if self.detector.end_inquiry(self.cx.now, run, threshold) {
                 self.plan_walk(slot);
@@ -72,6 +78,9 @@ impl Core {
                     self.detector.ask_witnesses(&mut outbox!(self), slot);
                     self.plan_walk(slot);
                 }
+                if nth > 1 {
+                    self.ask_host_if_due(slot);
+                }
                 self.cx.timers.set(Timer::Judge(run), next);
             }
             DetectorStep::Suspect { probed_since, claimed } => {
@@ -82,9 +91,7 @@ impl Core {
                 self.view.peer_mut(slot).lived_at(claimed);
                 self.record_verdict(slot, Status::Suspect, Some(DetectionMethod::HeartbeatTimeout));
             }
-            DetectorStep::Confirm => {
-                self.record_verdict(slot, Status::Down, Some(DetectionMethod::HeartbeatTimeout));
-            }
+            DetectorStep::Confirm(method) => self.record_verdict(slot, Status::Down, Some(method)),
             DetectorStep::Depart => self.record_verdict(slot, Status::Left(LeaveReason::Graceful), None),
             DetectorStep::Reap => self.reap(slot),
         }
@@ -174,6 +181,69 @@ impl Core {
         self.me.unreached_at = None;
         if heard > sign {
             self.detector.count_sign(&mut outbox!(self), slot, heard);
+        }
+    }
+}
+
+/// The kernels of hosts.
+impl Core {
+    /// Has the kernel of a silent member's host asked, unless it was a moment ago.
+    fn ask_host_if_due(&mut self, slot: Slot) {
+        if self.detector_facts().is_host_question_due(slot) {
+            self.cx.timers.set(Timer::Host(self.view.record(slot).run), self.cx.now);
+        }
+    }
+
+    /// Asks the kernel of a member's host: again and again while the member is silent, and until it has answered once.
+    pub(crate) fn ask_host(&mut self, run: Run) {
+        self.paths.end_kernel_question(&mut self.cx, run);
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        if !self.detector_facts().may_ask_host(slot) {
+            return;
+        }
+        let entry = self.view.entry(slot);
+        let is_suspect = entry.status == Status::Suspect;
+        let is_silent = is_suspect || self.detector.inquiries.probed(run) > 1;
+        let (address, pause) = (entry.record.address, DetectorFacts::host_question_interval(entry));
+        if is_silent || !entry.peer.rare().host.has_answered {
+            let is_asked = self.paths.ask_kernel(&mut self.cx, run, address);
+            self.view.peer_mut(slot).rare_mut().host.note_question(self.cx.now, is_asked && is_silent);
+            let pause = if is_silent { pause } else { HOST_FIRST_INTERVAL };
+            self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
+        } else {
+            self.view.peer_mut(slot).rare_mut().host.unanswered_since = None;
+        }
+        if is_suspect {
+            // It may have been silent for long enough by now.
+            self.watch(slot);
+        }
+    }
+
+    /// Takes what became of a question to the kernel of a member's host.
+    pub(crate) fn on_kernel_event(&mut self, run: Run, event: LinkEvent<'_>) {
+        self.paths.end_kernel_question(&mut self.cx, run);
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        if matches!(event, LinkEvent::Connected | LinkEvent::Refused) {
+            self.view.peer_mut(slot).rare_mut().host.note_answer(self.cx.now);
+            if self.view.record(slot).status == Status::Suspect || self.detector.inquiries.probed(run) > 0 {
+                for observer in self.observers.observers_of(&self.view, slot) {
+                    let mut packet = self.out().packet_to(observer);
+                    packet.push(&Message::HostAnswers { run });
+                    self.out().send_to(observer, packet);
+                }
+            }
+            self.watch(slot);
+        } else {
+            self.view.peer_mut(slot).rare_mut().host.unanswered_since = None;
+        }
+    }
+
+    /// Takes another observer's word that the kernel of a member's host has answered it.
+    pub(crate) fn note_host_answered(&mut self, run: Run) {
+        let Some(slot) = self.view.slot_of_run(run) else { return };
+        if self.observers.observes(slot) {
+            self.view.peer_mut(slot).rare_mut().host.answered = Some(self.cx.now);
+            self.watch(slot);
         }
     }
 }
@@ -347,6 +417,11 @@ impl Core {
         for (slot, lived) in shift.started {
             if let Some(since) = self.view.entry(slot).taken_over_at(self.cx.now, lived) {
                 self.view.peer_mut(slot).lived_at(since);
+            }
+            if self.detector_facts().may_ask_host(slot) {
+                // Not all of a cluster that forms at once.
+                let pause = HOST_QUESTION_INTERVAL.mul_f64(self.paths.random_share());
+                self.cx.timers.set_by(Timer::Host(self.view.record(slot).run), self.cx.now + pause);
             }
             self.watch(slot);
             self.plan_link(slot);

@@ -36,6 +36,9 @@ impl Core {
         if let Some(address) = self.paths.bootstrap.address_of(link) {
             return self.on_bootstrap_event(link, address, event);
         }
+        if let Some(run) = self.paths.kernels.run_of(link) {
+            return self.on_kernel_event(run, event);
+        }
         let run = self.paths.links.run_of(link);
         if matches!(event, LinkEvent::Closed | LinkEvent::Unopened(_)) {
             self.paths.unproven.forget(link);

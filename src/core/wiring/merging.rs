@@ -370,6 +370,8 @@ impl Core {
         }
         self.close_case(run);
         self.detector.inquiries.forget(run);
+        self.paths.end_kernel_question(&mut self.cx, run);
+        self.cx.timers.cancel(Timer::Host(run));
         self.cx.timers.cancel(Timer::Judge(run));
     }
 }

@@ -249,6 +249,13 @@ impl World {
         true
     }
 
+    /// Suspends a whole host for a while, its kernel with it; returns true if a process ran there.
+    pub fn pause_host(&mut self, node: usize, lasting: Duration) -> bool {
+        let is_paused = self.pause(node, lasting);
+        self.nodes[node].is_off |= is_paused;
+        is_paused
+    }
+
     /// Makes a process handle everything late, by up to `by`, for a while; returns true if there was one.
     pub fn slow(&mut self, node: usize, by: Duration, lasting: Duration) -> bool {
         if self.nodes[node].process.is_none() {

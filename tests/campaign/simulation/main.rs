@@ -22,6 +22,7 @@ mod databases;
 mod deaf;
 mod electorates;
 mod golden;
+mod hosts;
 mod joining;
 mod large;
 mod late;

@@ -96,6 +96,7 @@ fn every_key_can_be_said_in_the_environment() {
         ("HEADCOUNT_TIMING__HEARTBEAT_INTERVAL", "1s"),
         ("HEADCOUNT_TIMING__SUSPECT_TIMEOUT", "3s"),
         ("HEADCOUNT_TIMING__DOWN_TIMEOUT", "4s"),
+        ("HEADCOUNT_TIMING__HOST_DOWN_TIMEOUT", "4s"),
         ("HEADCOUNT_TIMING__GOSSIP_INTERVAL", "2s"),
         ("HEADCOUNT_TIMING__GOSSIP_FANOUT", "4"),
         ("HEADCOUNT_TIMING__PROBE_TIMEOUT", "100ms"),

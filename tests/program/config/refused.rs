@@ -64,6 +64,13 @@ const REFUSED_LINES: &[(&str, &str, &str, &str)] = &[
     ("timing.suspect_timeout = \"11m\"", "timing.suspect_timeout", "11m", "to 10m"),
     ("timing.down_timeout = \"10s\"", "timing.down_timeout", "10s", "more than 10s (suspect_timeout), at most 1h"),
     ("timing.down_timeout = \"61m\"", "timing.down_timeout", "\"61m\"", "at most 1h"),
+    (
+        "timing.host_down_timeout = \"10s\"",
+        "timing.host_down_timeout",
+        "10s",
+        "10s 1ms (suspect_timeout + 1ms) to 15s (down_timeout)",
+    ),
+    ("timing.host_down_timeout = \"16s\"", "timing.host_down_timeout", "16s", "to 15s (down_timeout)"),
     ("timing.gossip_interval = \"19ms\"", "timing.gossip_interval", "19ms", "20ms to 25s (5 × heartbeat_interval)"),
     ("timing.gossip_interval = \"26s\"", "timing.gossip_interval", "26s", "20ms to 25s (5 × heartbeat_interval)"),
     ("timing.probe_timeout = \"0ms\"", "timing.probe_timeout", "\"0ms\"", "1ms to 666ms (suspect_timeout / 15)"),

@@ -135,8 +135,7 @@ impl Partition {
         let held = view.record(slot);
         let (run, before) = (held.run, held.status);
         let is_accused = run == record.run && record.status.is_accused();
-        let is_silent =
-            is_accused && matches!(method, Some(DetectionMethod::HeartbeatTimeout | DetectionMethod::NetworkPartition));
+        let is_silent = is_accused && method.is_some_and(DetectionMethod::is_silence);
         if !is_silent {
             let is_gone = is_accused || matches!(record.status, Status::Left(_));
             self.account_for(cx, run, is_gone);

@@ -176,6 +176,8 @@ impl World {
         self.upheaval(true);
         let Some(running) = self.nodes[node].process.as_mut() else { return };
         running.paused = false;
+        self.nodes[node].is_off = false;
+        let Some(running) = self.nodes[node].process.as_mut() else { return };
         running.undisturbed_since = (running.slowness == 0).then_some(now);
         running.waiting_packets = 0;
         let (packets, others): (Vec<_>, Vec<_>) = running.waiting.drain(..).partition(Waiting::is_packet);
