@@ -2,12 +2,16 @@
 //!
 //! Must not know: the model, or how the simulator works.
 
+mod measured;
+
 use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::args::{LineFormat, TuneArgs};
+use self::measured::{Measured, goal};
+use super::args::{AgentAddress, LineFormat, TuneArgs};
+use super::client::connect;
 use super::commands::json_line;
 use super::failure::{Exit, Failure};
 use super::human;
@@ -26,19 +30,18 @@ const MOST_SIMULATED: usize = 500;
 const WATCHED: Duration = Duration::from_secs(600);
 
 pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure> {
-    let goal = Goal {
-        rtt: args.rtt,
-        loss: args.loss,
-        nodes: args.nodes,
-        detect_within: args.detect_within,
-        false_alarms: args.false_alarms_per_month,
-    };
+    let measured = args.from.as_deref().map(|agent| measure(agent, args)).transpose()?;
+    let goal = goal(args, measured.as_ref())?;
     let proposal = propose(&goal).map_err(|error| refused(&error))?;
     let report = (!args.no_simulation).then(|| verify(&goal, &proposal));
     match args.format {
-        LineFormat::Json => json_line(out, &figures(&proposal, report.as_ref()))?,
+        LineFormat::Json => json_line(out, &figures(&proposal, measured.as_ref(), report.as_ref()))?,
         LineFormat::Text => {
-            write!(out, "{}", toml(args, &proposal.settings))?;
+            writeln!(out, "{}", command(&goal))?;
+            if let Some(measured) = &measured {
+                writeln!(out, "# {}", measured.text())?;
+            }
+            write!(out, "{}", toml(&proposal.settings))?;
             writeln!(out, "\n# what it costs, and what to expect")?;
             let simulated = report.iter().flat_map(verification);
             for (name, value) in expectations(&goal, &proposal).into_iter().chain(simulated) {
@@ -53,8 +56,14 @@ pub(super) fn run(args: &TuneArgs, out: &mut impl Write) -> Result<Exit, Failure
     }
 }
 
+/// Asks an agent for its figures.
+fn measure(agent: &str, args: &TuneArgs) -> Result<Measured, Failure> {
+    let client = connect(&AgentAddress { http: agent.to_owned(), token_file: args.token_file.clone() })?;
+    Ok(Measured::read(client.address(), &client.metrics()?))
+}
+
 /// The proposal for programs: these keys stay, others may be added.
-fn figures(proposal: &Proposal, report: Option<&Report>) -> Json {
+fn figures(proposal: &Proposal, measured: Option<&Measured>, report: Option<&Report>) -> Json {
     let expected = &proposal.expected;
     let simulated = report.map(|report| {
         json!({
@@ -67,6 +76,7 @@ fn figures(proposal: &Proposal, report: Option<&Report>) -> Json {
         })
     });
     json!({
+        "measured": measured.map(Measured::json),
         "timing": Pace::from(&proposal.settings),
         "expected": {
             "bytes_per_second": expected.bytes,
@@ -95,8 +105,18 @@ fn refused(error: &Infeasible) -> Failure {
     }
 }
 
+/// Formats a goal as the command that asks for it, in a comment.
+fn command(goal: &Goal) -> String {
+    let Goal { rtt, loss, nodes, detect_within, false_alarms } = goal;
+    let (rtt, within) = (human::setting(*rtt), human::setting(*detect_within));
+    format!(
+        "# headcount tune --rtt {rtt} --loss {loss} --nodes {nodes} --detect-within {within} --false-alarms-per-month \
+         {false_alarms}"
+    )
+}
+
 /// Formats settings for a configuration file; the rest of the output is comments, so all of it may be pasted.
-fn toml(args: &TuneArgs, settings: &Settings) -> String {
+fn toml(settings: &Settings) -> String {
     let keys = [
         ("heartbeat_interval", settings.heartbeat_interval),
         ("suspect_timeout", settings.suspect_timeout),
@@ -106,13 +126,7 @@ fn toml(args: &TuneArgs, settings: &Settings) -> String {
         ("retry_interval", settings.retry_interval),
     ];
     let lines: String = keys.map(|(key, value)| format!("{key} = \"{}\"\n", human::setting(value))).concat();
-    let rtt = human::setting(args.rtt);
-    let within = human::setting(args.detect_within);
-    format!(
-        "# headcount tune --rtt {rtt} --loss {} --nodes {} --detect-within {within} --false-alarms-per-month {}\n\
-         [timing]\n{lines}gossip_fanout = {}\n",
-        args.loss, args.nodes, args.false_alarms_per_month, settings.gossip_fanout
-    )
+    format!("[timing]\n{lines}gossip_fanout = {}\n", settings.gossip_fanout)
 }
 
 fn expectations(goal: &Goal, proposal: &Proposal) -> Vec<(&'static str, String)> {

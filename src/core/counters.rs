@@ -132,6 +132,10 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Datagrams sent to observed members, which observe this node: each is a heartbeat, in the order of [`Carrier::ALL`].
     pub heartbeats_sent: [u64; Carrier::ALL.len()],
+    /// Heartbeats of observed members that came, of those that are sent in turn.
+    pub heartbeats_received: u64,
+    /// Times that such a heartbeat was lost, or later than a probe may be, when the next packet of the member came.
+    pub heartbeats_missed: u64,
     /// Packets that were a sign of life.
     pub signs_of_life: u64,
     /// Gossip packets sent to any member, beside the heartbeats.

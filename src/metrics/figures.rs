@@ -172,6 +172,8 @@ fn counters(families: &mut Families, info: &Info) {
     for (name, help, value) in [
         ("packets_received", "Datagrams received, whatever became of them", counters.packets_received),
         ("packets_sent", "Datagrams sent", counters.packets_sent),
+        ("heartbeats_received", "Heartbeats of observed members in their turn", counters.heartbeats_received),
+        ("heartbeats_missed", "Times such a heartbeat was lost or late", counters.heartbeats_missed),
         ("signs_of_life", "Packets that were a sign of life of a member", counters.signs_of_life),
         ("gossip_sent", "Gossip packets sent to any member, beside the heartbeats", counters.gossip_sent),
         ("updates_sent", "Updates of records sent, in any packet", counters.updates_sent),
@@ -331,6 +333,8 @@ mod tests {
             info.counters.packets_sent => "packets_sent_total",
             info.counters.heartbeats_sent[0] => "heartbeats_sent_total{carrier=\"heartbeat\"}",
             info.counters.heartbeats_sent[1] => "heartbeats_sent_total{carrier=\"other\"}",
+            info.counters.heartbeats_received => "heartbeats_received_total",
+            info.counters.heartbeats_missed => "heartbeats_missed_total",
             info.counters.signs_of_life => "signs_of_life_total",
             info.counters.gossip_sent => "gossip_sent_total",
             info.counters.updates_sent => "updates_sent_total",

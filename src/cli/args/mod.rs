@@ -218,9 +218,15 @@ Example: headcount lead -- ./nightly-report --fence-by-env")]
     /// Propose timeouts for a network and a goal, with their price, and verify them by simulation
     ///
     /// Prints a [timing] table to paste into a configuration file; everything else it says is comments. Exits with 1 if
-    /// the goal cannot be met, and names the nearest that can. With --format json it prints one object: "timing",
-    /// "expected" (by the model) and "simulated" (null with --no-simulation).
-    #[command(after_help = "Example: headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s")]
+    /// the goal cannot be met, and names the nearest that can. With --format json it prints one object: "measured" (null
+    /// without --from), "timing", "expected" (by the model) and "simulated" (null with --no-simulation).
+    ///
+    /// With --from an agent says what it has measured since its start: its live members; the bound that 99 of 100 of its round
+    /// trips are within; and as the loss, the share of the heartbeats from members it observes that it missed, which were lost or
+    /// later than a probe may be, with some added for what so many may hide. What is given as a flag is taken instead.
+    #[command(after_help = "\
+Examples: headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s
+          headcount tune --from :7118 --nodes 500 --detect-within 20s")]
     Tune(TuneArgs),
     /// Look for what is wrong with a node, its network or its cluster, and say what to do about it
     ///

@@ -84,6 +84,8 @@ fn every_documented_command_line_is_understood() {
         "headcount simulate --nodes 50 --profile lan --loss 5% --latency 1ms --jitter 0s --scenario mass-crash --seed 7 \
          --formed --html report.html",
         "headcount tune --rtt 80ms --loss 2% --nodes 200 --detect-within 20s",
+        "headcount tune --from :7118 --detect-within 20s --token-file t",
+        "headcount tune --from http://127.0.0.1:7118 --nodes 500 --detect-within 20s",
         "headcount tune --rtt 1ms --nodes 3 --detect-within 2s --false-alarms-per-month 1 --no-simulation",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).expect_err("it failed"));
@@ -122,6 +124,8 @@ fn what_makes_no_sense_is_a_usage_error() {
         "headcount wait --members 5 --timeout soon",
         "headcount simulate --scenario crush",
         "headcount tune --rtt 80ms --nodes 200",
+        "headcount tune --rtt 80ms --detect-within 20s",
+        "headcount tune --from :7118",
         "headcount tune --rtt 80 --nodes 200 --detect-within 20s",
     ] {
         let error = parse(line).expect_err(line);

@@ -6,24 +6,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
-use super::target::{Format, LineFormat};
+use super::target::{Format, LineFormat, TOKEN_FILE, token_file};
 use crate::core::Profile;
 use crate::sim::scenario::Scenario;
 
 /// The arguments of `tune`.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
+    /// Take what is not given of --rtt, --loss and --nodes from the running agent at this HTTP address
+    #[arg(long, visible_alias = "http", value_name = "ADDR")]
+    pub(crate) from: Option<String>,
+    /// A file with the agent's token
+    #[arg(long, value_name = "FILE", env = TOKEN_FILE, value_parser = OsStringValueParser::new().try_map(token_file))]
+    pub(crate) token_file: Option<PathBuf>,
     /// Time there and back between two nodes, up to 5s
-    #[arg(long, value_parser = humantime::parse_duration)]
-    pub(crate) rtt: Duration,
-    /// Chance that a datagram is lost, for example 2% or 0.02
-    #[arg(long, default_value = "1%", value_parser = share)]
-    pub(crate) loss: f64,
+    #[arg(long, required_unless_present = "from", value_parser = humantime::parse_duration)]
+    pub(crate) rtt: Option<Duration>,
+    /// Chance that a datagram is lost, for example 2% or 0.02 [default: 1% without --from]
+    #[arg(long, value_parser = share)]
+    pub(crate) loss: Option<f64>,
     /// How many nodes, 2 to 100000
-    #[arg(long)]
-    pub(crate) nodes: usize,
+    #[arg(long, required_unless_present = "from")]
+    pub(crate) nodes: Option<usize>,
     /// A host that falls silent is down everywhere within so long
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) detect_within: Duration,

@@ -54,7 +54,8 @@ impl Detector {
         if out.observers.observes(slot) {
             let interval = out.view.record(slot).timing.heartbeat_interval();
             let tolerance = out.detector_facts().tolerance(out.view.entry(slot));
-            out.view.peer_mut(slot).expect_another(arrived, interval, tolerance);
+            let is_missed = out.view.peer_mut(slot).expect_another(arrived, interval, tolerance);
+            out.cx.counters.heartbeats_missed += u64::from(is_missed);
         }
         if let Some(session) = &mut out.view.peer_mut(slot).session {
             session.sign = session.sign.max(arrived);

@@ -133,6 +133,20 @@ fn every_packet_to_an_observer_is_a_heartbeat_and_counted_by_what_carried_it() {
 }
 
 #[test]
+fn the_share_of_missed_heartbeats_is_that_of_lost_packets() {
+    for (profile, drop_one_in) in [(Profile::Default, 0), (Profile::Default, 20), (Profile::Fast, 20)] {
+        let mut net = Net::cluster(profile, 11);
+        net.drop_one_in = drop_one_in;
+        net.run(Duration::from_secs(1_800));
+        let counters = net.nodes[0].core.counters();
+        let (received, missed) = (counters.heartbeats_received, counters.heartbeats_missed);
+        assert!(received > 4_000, "three a second: {received}");
+        let lost = (received + missed).checked_div(drop_one_in).unwrap_or(0);
+        assert!(missed.abs_diff(lost) <= lost / 6, "{profile}: {missed} missed of {lost} lost, {received} received");
+    }
+}
+
+#[test]
 fn gossip_of_many_goes_to_all_of_them() {
     let mut net = Net::cluster(Profile::Default, 30);
     net.run(Duration::from_secs(10));

@@ -226,14 +226,16 @@ impl Peer {
     }
 
     /// Notes another sign of life, which says nothing about its heartbeats: one that is late by then was lost, and the next one
-    /// comes an interval later.
-    pub(crate) fn expect_another(&mut self, now: Time, interval: Duration, tolerance: Duration) {
+    /// comes an interval later. Returns true if one was.
+    pub(crate) fn expect_another(&mut self, now: Time, interval: Duration, tolerance: Duration) -> bool {
         let expected = &mut self.rare_mut().expected;
         let at_first = Expected { at: now + interval, interval };
         let next = expected.map_or(at_first, |lost| Expected { at: now.max(lost.at + lost.interval), ..lost });
-        if expected.is_none_or(|expected| expected.at + tolerance < now) {
+        let is_late = expected.is_some_and(|expected| expected.at + tolerance < now);
+        if is_late || expected.is_none() {
             *expected = Some(next);
         }
+        is_late
     }
 
     /// Expects no heartbeats any more: it is not observed.

@@ -217,6 +217,7 @@ impl Core {
                     let most = self.view.record(slot).timing.heartbeat_interval();
                     let after = Duration::from_millis(after_ms.into()).min(most);
                     self.view.peer_mut(slot).expect(self.cx.arrived, after);
+                    self.cx.counters.heartbeats_received += 1;
                 }
             }
             Message::HostAnswers { run } => {

@@ -1,6 +1,7 @@
 //! Commands that ask nobody: configuration, simulations, proposals.
 
 use super::*;
+use crate::support::wait_for;
 
 #[test]
 fn configuration_is_checked_and_shown() {
@@ -110,4 +111,43 @@ fn tuning_says_no_with_the_reason_and_the_nearest_goal() {
     assert_eq!(code, 0, "{errors}");
     assert!(output.contains("[timing]"), "{output}");
     assert_eq!(run(&["tune", "--rtt", "9s", "--nodes", "5", "--detect-within", "1m"]).0, 2);
+}
+
+#[test]
+fn tuning_takes_what_is_not_given_from_a_running_agent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("config.toml");
+    // A hundred heartbeats a second, which are not missed where a busy machine is half a second late.
+    let timing =
+        "gossip_interval = \"30ms\"\nprobe_timeout = \"500ms\"\nsuspect_timeout = \"10s\"\ndown_timeout = \"15s\"\n";
+    std::fs::write(&config, format!("[timing]\n{timing}")).expect("written");
+    let config = ["--config", config.to_str().expect("text")];
+    let a = node("a", &config);
+    let url = format!("http://{}", a.http);
+    let tune = |more: &[&str]| {
+        let goal = ["tune", "--from", &url, "--detect-within", "1m", "--no-simulation"];
+        run(&[&goal[..], more].concat())
+    };
+    let (code, output, errors) = tune(&[]);
+    assert_eq!((code, output.as_str()), (1, ""));
+    assert!(errors.contains(&a.http) && errors.contains("live node") && errors.contains("give --nodes"), "{errors}");
+
+    let _b = node("b", &[&config[..], &["--seed", &a.gossip]].concat());
+    let (output, proposal) = wait_for("enough is measured", || {
+        let (code, output, errors) = tune(&["--format", "json"]);
+        assert!(code == 0 || errors.contains("too few to go by"), "{errors}");
+        Some((output.clone(), serde_json::from_str::<Value>(&output).ok()?))
+    });
+    let measured = &proposal["measured"];
+    assert_eq!((&measured["agent"], &measured["nodes"]), (&a.http.as_str().into(), &2.into()), "{output}");
+    assert!(measured["rtt_p99_ms"].as_f64().is_some_and(|ms| ms > 0.0) && measured["round_trips"].is_u64(), "{output}");
+    assert!(measured["loss"].as_f64().is_some_and(|loss| loss > 0.0 && loss < 0.5), "{output}");
+
+    let (code, output, errors) = tune(&["--rtt", "80ms", "--loss", "2%"]);
+    assert_eq!(code, 0, "{errors}");
+    let said = format!("\n# measured at {}: 2 nodes, ", a.http);
+    assert!(
+        output.starts_with("# headcount tune --rtt 80ms --loss 0.02 --nodes 2 ") && output.contains(&said),
+        "{output}"
+    );
 }
