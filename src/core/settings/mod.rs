@@ -93,6 +93,11 @@ impl Timing {
         longest_quiet(self.heartbeat_interval(), self.suspect_timeout())
     }
 
+    /// Returns true if its observers hear it more rarely than it is suspected: in turns that are further apart than that.
+    pub fn is_rarely_heard(self) -> bool {
+        self.heartbeat_interval_ms > self.suspect_timeout_ms
+    }
+
     /// Returns the silence after which the node is Down.
     pub const fn down_timeout(self) -> Duration {
         Duration::from_millis(self.down_timeout_ms as u64)
@@ -245,7 +250,7 @@ impl Profile {
             reap_after: Duration::from_secs(24 * 3600),
             link_keepalive: ms(30_000),
             mtu: 1400,
-            observers: if matches!(self, Profile::Fast) { 8 } else { 10 },
+            observers: if matches!(self, Profile::Fast | Profile::Lan) { 8 } else { 10 },
         }
     }
 
