@@ -13,6 +13,10 @@
 //! part of the record, so that all observers reach the same verdict at the same moment, and an attacker or a calm hour
 //! cannot teach them another one.
 //!
+//! Where a member's turns are further apart than its suspect timeout (as in the profile `fast`), the last sign says little beyond a
+//! cut: others may have heard it since. There silence counts from the first heartbeat that did not come, to this node or to one
+//! that answered; and the first member that is missed has all others looked at, so that a cut is seen whole.
+//!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `view::refutations`).
 //! A node in poor health multiplies both of the timeouts by which it accuses, and does not count silence that it
 //! slept through (see `health`).
@@ -139,7 +143,8 @@ impl Detector {
         let (now, entry) = (facts.now, facts.view.entry(slot));
         let run = entry.record.run;
         let demanded = entry.demanded_silence(now);
-        let mut suspect_at = facts.silent_since(entry) + demanded * facts.health.stretch();
+        let silent_since = facts.silent_since(entry).max(self.missed_since(facts, slot).unwrap_or(Time::ORIGIN));
+        let mut suspect_at = silent_since + demanded * facts.health.stretch();
         let is_heard_out = || self.inquiries.are_heard(run, facts.observers.observers_of(facts.view, slot).len());
         if facts.is_heard_in_vain(slot) && !is_heard_out() {
             suspect_at = suspect_at + demanded / 2;
@@ -166,6 +171,23 @@ impl Detector {
         let in_time = facts.late_at(entry).map_or(suspect_at, |late| suspect_at.max(late));
         let since = if probed_since.is_some_and(|began| began <= in_time) { suspect_at } else { now };
         DetectorStep::Suspect { probed_since, claimed: since - demanded }
+    }
+
+    /// Returns the time from which a member is surely missed whose turns are further apart than its suspect timeout: a little before
+    /// the first heartbeat that did not come, of those to this node and to the observers that answered. Beyond a cut there
+    /// are others, which may have heard it until then.
+    fn missed_since(&self, facts: DetectorFacts<'_>, slot: Slot) -> Option<Time> {
+        let entry = facts.view.entry(slot);
+        if !entry.record.timing.is_rarely_heard() {
+            return None;
+        }
+        let (expected, turn) = entry.peer.expected()?;
+        // Whoever heard it long before the others takes no turns.
+        let others = self.inquiries.least_heard(entry.record.run, entry.peer.last_sign() - turn * 9 / 8);
+        let first = others.map_or(expected, |heard| expected.min(heard + turn));
+        // It has about as many observers as it observes members, and as this node does.
+        let beat = turn / facts.observers.neighbours().count().max(1) as u32;
+        Some(first - beat * 3 / 2)
     }
 
     /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
@@ -238,7 +260,7 @@ impl DetectorFacts<'_> {
 
     /// Returns the time from which a member's next heartbeat is late, if one is expected.
     fn late_at(&self, entry: &Entry) -> Option<Time> {
-        Some(entry.peer.expected_at()? + self.tolerance(entry))
+        Some(entry.peer.expected()?.0 + self.tolerance(entry))
     }
 
     /// Returns the time by which a member's heartbeat may be late.
@@ -256,7 +278,9 @@ impl DetectorFacts<'_> {
 
     /// Returns the time from which a member's silence counts.
     pub(crate) fn silent_since(&self, entry: &Entry) -> Time {
-        entry.peer.last_sign().max(self.health.awake_since())
+        let watched_since = entry.peer.rare().watched_since.filter(|_| entry.record.status == Status::Up);
+        let looking_since = self.health.awake_since().max(watched_since.unwrap_or(Time::ORIGIN));
+        entry.peer.last_sign().max(looking_since)
     }
 
     /// Returns the time at which a member is judged whose next threshold is reached then.
@@ -321,6 +345,10 @@ impl Entry {
             return None;
         }
         let demanded = self.demanded_silence(now);
+        // Whoever is heard by turns that are further apart than that was not missed by anybody until a moment ago.
+        if self.record.timing.is_rarely_heard() {
+            return Some(now - demanded * 2 / 5);
+        }
         // A time long ago says nothing of this silence.
         let lived = lived.filter(|lived| now.since(*lived) <= demanded * 5 / 4);
         Some(lived.unwrap_or(now - demanded * 4 / 5))

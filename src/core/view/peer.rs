@@ -109,6 +109,8 @@ pub(crate) struct RareState {
     pub(crate) is_judged_unheard: bool,
     /// What is known of its host's kernel.
     pub(crate) host: Host,
+    /// Time from which its silence counts at the earliest, if this node took it over from others.
+    pub(crate) watched_since: Option<Time>,
     /// Its next heartbeat, if this node observes it and has heard it.
     expected: Option<Expected>,
 }
@@ -213,9 +215,11 @@ impl Peer {
         }
     }
 
-    /// Returns the time at which its next heartbeat comes at the latest; `None` if it was never heard as an observed member.
-    pub(crate) fn expected_at(&self) -> Option<Time> {
-        Some(self.rare.as_ref()?.expected?.at)
+    /// Returns the time at which its next heartbeat comes at the latest, and the time from the one before to it; `None` if it was
+    /// never heard as an observed member.
+    pub(crate) fn expected(&self) -> Option<(Time, Duration)> {
+        let Expected { at, interval } = self.rare.as_ref()?.expected?;
+        Some((at, interval))
     }
 
     /// Notes that its next heartbeat comes after so long, as it says.
@@ -238,10 +242,18 @@ impl Peer {
         is_late
     }
 
+    /// Expects a sign of it now: another member is missed.
+    pub(crate) fn expect_now(&mut self, now: Time) {
+        if let Some(expected) = self.rare.as_mut().and_then(|rare| rare.expected.as_mut()) {
+            expected.at = expected.at.min(now);
+        }
+    }
+
     /// Expects no heartbeats any more: it is not observed.
     pub(crate) fn expect_nothing(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.expected = None;
+            rare.watched_since = None;
         }
     }
 

@@ -23,6 +23,9 @@ use crate::timers::Timer;
 use crate::view::{Slot, View, is_due};
 use crate::wire::{Heartbeat, Message};
 
+/// The number of unanswered probes of a member after which the others are looked at.
+const LOOK_AROUND: u32 = 2;
+
 /// Silence, and signs of life.
 impl Core {
     /// Returns what members are judged by.
@@ -81,6 +84,9 @@ impl Core {
                 if nth > 1 {
                     self.ask_host_if_due(slot);
                 }
+                if nth == LOOK_AROUND {
+                    self.look_around(slot);
+                }
                 self.cx.timers.set(Timer::Judge(run), next);
             }
             DetectorStep::Suspect { probed_since, claimed } => {
@@ -94,6 +100,18 @@ impl Core {
             DetectorStep::Confirm(method) => self.record_verdict(slot, Status::Down, Some(method)),
             DetectorStep::Depart => self.record_verdict(slot, Status::Left(LeaveReason::Graceful), None),
             DetectorStep::Reap => self.reap(slot),
+        }
+    }
+
+    /// Looks at all members that are observed, and rarely heard, since one of them is missed: a cut takes many at once, and is to be
+    /// seen whole before their turns come.
+    fn look_around(&mut self, missed: Slot) {
+        let neighbours: Vec<Slot> = self.observers.neighbours().filter(|slot| *slot != missed).collect();
+        for slot in neighbours {
+            if self.view.record(slot).timing.is_rarely_heard() {
+                self.view.peer_mut(slot).expect_now(self.cx.now);
+                self.watch(slot);
+            }
         }
     }
 
@@ -416,7 +434,7 @@ impl Core {
         }
         for (slot, lived) in shift.started {
             if let Some(since) = self.view.entry(slot).taken_over_at(self.cx.now, lived) {
-                self.view.peer_mut(slot).lived_at(since);
+                self.view.peer_mut(slot).rare_mut().watched_since = Some(since);
             }
             if self.detector_facts().may_ask_host(slot) {
                 // Not all of a cluster that forms at once.

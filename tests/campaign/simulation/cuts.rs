@@ -54,14 +54,14 @@ fn assert_cut_is_seen(seed: u64, nodes: usize, cut_off: usize, profile: Profile)
 
 #[test]
 fn one_node_cut_off_judges_all_others_in_time_and_names_them() {
-    // In the profile `fast` a node that hears nobody misses its observers one after the other, and reports them in parts.
-    for profile in Profile::ALL.into_iter().filter(|profile| *profile != Profile::Fast) {
+    for profile in Profile::ALL {
         for nodes in [12, 30] {
             assert_cut_is_seen(1, nodes, 1, profile);
         }
     }
     assert_cut_is_seen(2, 100, 1, Profile::Lan);
     assert_cut_is_seen(2, 100, 1, Profile::Local);
+    assert_cut_is_seen(2, 100, 1, Profile::Fast);
 }
 
 #[test]
@@ -76,6 +76,23 @@ fn both_sides_of_any_cut_judge_the_other_in_time_and_name_it() {
     }
     for (nodes, cut_off, profile) in [(100, 33, Profile::Local), (60, 30, Profile::Default), (60, 12, Profile::Wan)] {
         assert_cut_is_seen(4, nodes, cut_off, profile);
+    }
+    for (seed, (nodes, cut_off)) in (1..).zip([(12, 4), (30, 10), (100, 33)]) {
+        assert_cut_is_seen(seed, nodes, cut_off, Profile::Fast);
+    }
+}
+
+#[test]
+fn a_cut_that_is_over_in_time_evicts_nobody_in_the_profile_fast_though_turns_are_further_apart_than_its_timeout() {
+    for (seed, (nodes, cut_off)) in (1..=3).flat_map(|seed| [(12, 4), (30, 10), (30, 1)].map(|cut| (seed, cut))) {
+        let mut world = formed(seed, nodes, Profile::Fast);
+        world.run_for(SECOND * 15);
+        let few: Vec<usize> = (0..cut_off).collect();
+        world.partition(&few, Some(SECOND * 8 / 5));
+        world.run_for(SECOND * 10);
+        let down = world.sightings().iter().find(|seen| matches!(seen.kind, ChangeKind::DetectedDown(_)));
+        assert!(down.is_none(), "{cut_off} of {nodes}, seed {seed}: {down:?}");
+        assert!(world.sightings().iter().any(|seen| seen.kind == ChangeKind::Suspected), "seed {seed}: it is noticed");
     }
 }
 
