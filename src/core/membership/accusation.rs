@@ -84,9 +84,12 @@ fn take_contradiction(
     // The links of a process that ended broke before any observer could find out that its port refuses new ones.
     let is_linked = note.method == DetectionMethod::ConnectionLost && out.paths.links.open(record.run).is_some();
     let peer = out.view.peer_mut(slot);
-    let is_fresh = peer.session.as_ref().is_some_and(|session| {
-        now.since(session.sign) <= timing.heartbeat_interval() && session.sign > (now - note.age()) + tolerance
-    });
+    // Of turns that are further apart than that nothing is overdue for long, and others may miss it by then.
+    let lately = timing.heartbeat_interval().min(timing.suspect_timeout() / 2);
+    let is_fresh = peer
+        .session
+        .as_ref()
+        .is_some_and(|session| now.since(session.sign) <= lately && session.sign > (now - note.age()) + tolerance);
     let is_known_better = is_linked || (is_about_silence && (is_fresh || is_from_afar));
     // Its accuser hears it badly, or it keeps stalling: it is given the time of an answer, in which it refuted that before.
     let rare = peer.rare();
