@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Clock;
 use super::report::{Finding, Level, names};
 use crate::cli::human::{self, plain};
-use crate::json::{Info, KeyHolder, Member, Reason, Verdict};
+use crate::json::{Info, KeyHolder, Member, Pace, Reason, Verdict};
 use crate::seal::SealMode;
 
 /// Clocks that differ by more make dates of events hard to compare.
@@ -54,6 +54,24 @@ pub(super) fn clear(mode: Option<&str>, reached_at: Option<SocketAddr>) -> Optio
     let advice = "right in a network that nobody else can send to; else make a key (`headcount keys generate`) and give it to all \
                   nodes (--key-file)";
     Some(Finding::warn("sealing", found, Some(advice)))
+}
+
+/// Says that connections to a member's host are accepted at a port on which nobody listens.
+pub(super) fn proxy(member: &str, timing: &Pace) -> Finding {
+    let (host, all) =
+        (Duration::from_millis(timing.host_down_timeout_ms), Duration::from_millis(timing.down_timeout_ms));
+    let found = format!(
+        "something answers for the host of {} at a port on which nobody listens (a proxy): a host that is gone is found after \
+         down_timeout ({}), not after host_down_timeout ({})",
+        plain(member),
+        human::duration(all),
+        human::duration(host)
+    );
+    Finding::warn(
+        "proxy",
+        found,
+        Some("let connections to the port of gossip go past it; nothing else depends on that"),
+    )
 }
 
 /// Judges a loopback address that others are told; `listens_at`: another address of this machine at which the node's port

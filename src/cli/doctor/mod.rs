@@ -258,6 +258,9 @@ fn said_by(sources: &SeedSources) -> Vec<(String, Result<Seeds, String>)> {
     }
 }
 
+/// A port on which nobody listens: tcpmux.
+const UNUSED_PORT: u16 = 1;
+
 /// Looks at a running agent, at what it finds, and at its members as this machine reaches them.
 fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: &mut Report) {
     let (info, clock) = match ask(client) {
@@ -279,7 +282,18 @@ fn agent_is_well(client: &Client, others: &[Client], key: Option<&Key>, report: 
     let probed = probe_all(targets, &info.cluster, key);
     report.extend(reach::reach("reach", &info.cluster, &probed, all));
     report.extend(reach::records(&probed));
+    report.extend(proxy(&info, &members, UNUSED_PORT));
     compare(info, clock, client, others, report);
+}
+
+/// Looks for a proxy that answers in the place of hosts, where their silence counts.
+fn proxy(info: &Info, members: &[Member], unused_port: u16) -> Option<Finding> {
+    let timing = &info.timing;
+    let is_up = |member: &&Member| !member.is_me && member.status == "up";
+    let other = members.iter().filter(is_up).find(|_| timing.host_down_timeout_ms < timing.down_timeout_ms)?;
+    let address: SocketAddr = other.address.parse().ok()?;
+    let answer = probe(SocketAddr::new(address.ip(), unused_port), None).tcp;
+    answer.is_ok().then(|| judge::proxy(&other.id, timing))
 }
 
 /// Looks at the address of gossip: whether others reach it, are told it, and may send clear packets there.

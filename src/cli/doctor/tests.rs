@@ -336,6 +336,22 @@ fn info_with(changes: &[(&str, serde_json::Value)]) -> Info {
 }
 
 #[test]
+fn whatever_answers_for_a_host_at_an_unused_port_is_named_where_the_silence_of_hosts_counts() {
+    let mut info = info_with(&[]);
+    let mut other = member("b", "up");
+    other.address = "127.0.0.1:7117".to_owned();
+    let members = [member("a", "up"), other];
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    assert!(proxy(&info, &members, port).is_none(), "hosts are not asked");
+    info.timing.host_down_timeout_ms -= 1;
+    let finding = proxy(&info, &members, port).expect("it answers");
+    assert!(finding.level == Level::Warn && finding.found.contains("host of b"), "{finding:?}");
+    drop(listener);
+    assert!(proxy(&info, &members, port).is_none(), "nobody answers");
+}
+
+#[test]
 fn agents_of_two_clusters_are_a_failure_and_other_differences_are_a_warning() {
     let one = info_with(&[("node", "a".into())]);
     let other = |name: &str, value: &str| {
