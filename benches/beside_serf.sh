@@ -6,7 +6,8 @@
 # Needs root, bash, nft, ip, and Debian's package `serf`; headcount is built in release mode unless $HEADCOUNT names it.
 # For each system: what an idle agent sends (IP and TCP or UDP headers included; both counted at the sender), its resident
 # memory and its share of one core; then agents are killed with SIGKILL, one after the other, each started again before the
-# next, and the others' reports are timed: in serf's log and in its event handler, in the output of `headcount watch`.
+# next, and the others' reports are timed: in serf's log and in its event handler, in the output of `headcount watch`. With
+# FALL=STOP they are stopped in place of that (SIGSTOP), as processes that hang.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEADCOUNT:-}" ]; then
@@ -16,7 +17,7 @@ fi
 [ -n "${IN_NAMESPACE:-}" ] ||
     IN_NAMESPACE=1 exec unshare --net --pid --fork --kill-child --mount-proc "benches/$(basename "$0")" "$@"
 
-agents=${1:-5} kills=${2:-5} idle=${3:-60}
+agents=${1:-5} kills=${2:-5} idle=${3:-60} fall=${FALL:-KILL}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 ip link set lo up
@@ -108,7 +109,7 @@ measure() {
     again=1
     for round in $(seq "$kills"); do
         local victim=$((round % agents + 1)) killed=$EPOCHREALTIME
-        { kill -9 "${pids[$victim]}" && wait "${pids[$victim]}" || true; } 2>/dev/null
+        kill "-$fall" "${pids[$victim]}"
         for _ in $(seq 600); do
             [ "$(times seen "$victim" "$killed" "$about$victim." | wc -l)" -lt $((agents - 1)) ] || break
             sleep 0.2
@@ -118,6 +119,7 @@ measure() {
         sed -n 1p "$dir/all" >>"$dir/first"
         [ "$(wc -l <"$dir/all")" -lt $((agents - 1)) ] || tail -1 "$dir/all" >>"$dir/last"
         times told "$victim" "$killed" "" | sort -n | tail -1 >>"$dir/handled"
+        { kill -9 "${pids[$victim]}" || true; wait "${pids[$victim]}" || true; } 2>/dev/null
         start "$system" "$victim"
         formed "$system"
         sleep 10
@@ -134,4 +136,4 @@ measure() {
 
 echo "| agents | N | idle, B/s | packets/s | resident | of one core | first Down, p50 / max | everywhere | told everywhere |"
 echo "|---|---|---|---|---|---|---|---|---|"
-for system in ${SYSTEMS:-serf-lan headcount-lan headcount-default}; do measure "$system"; done
+for system in ${SYSTEMS:-serf-lan headcount-lan headcount-fast headcount-default}; do measure "$system"; done

@@ -1,9 +1,9 @@
 //! Silence in virtual time: how soon a host without power, or a process that stands still, is Suspect and Down everywhere; which
-//! pauses evict nobody; and what an idle node sends meanwhile.
+//! pauses of a process, and of a whole host, evict nobody; and what an idle node sends meanwhile.
 //!
 //! `cargo bench --bench silence -- 100 0.05 fast lan 40` has the last of 100 nodes of the profile `fast` fall silent in forty clusters of
 //! different seeds, at 5 % loss on all links, in a local network (`wan`: 60 to 100 ms one way), and has it stand still for as
-//! long as its row says. Without arguments, 100 nodes of the profile `fast` in both networks.
+//! long as each row says. Without arguments, 100 nodes of the profile `fast` in both networks.
 //!
 //! Times are p50 / p99 / p99.9 / most over all observers, from the moment of silence. An alarm is a healthy node that anybody held Suspect.
 
@@ -42,14 +42,20 @@ fn main() {
 
 /// Prints a row for the silence, and one for each pause.
 fn rows(nodes: usize, loss: f64, profile: Profile, network: &str, seeds: u64) {
-    let down = profile.settings().down_timeout;
-    let pauses = [0.3, 0.6, 0.8, 0.9, 1.0].map(|share| Some(down.mul_f64(share)));
-    for pause in [None].into_iter().chain(pauses) {
+    let settings = profile.settings();
+    let (down, host_down) = (settings.down_timeout, settings.host_down_timeout.unwrap_or(settings.down_timeout));
+    let of_process = [0.3, 0.6, 0.83, 0.9, 1.0, 2.0].map(|share| Fall::Process(down.mul_f64(share)));
+    let of_host = [0.4, 0.6, 0.77, 0.9, 1.0].map(|share| Fall::Host(host_down.mul_f64(share)));
+    for fall in [Fall::Power].into_iter().chain(of_process).chain(of_host) {
         let mut seen = Seen::default();
         for seed in 1..=seeds {
-            seen.add(seed, nodes, loss, profile, network, pause);
+            seen.add(seed, nodes, loss, profile, network, fall);
         }
-        let what = pause.map_or("silent".to_owned(), |pause| format!("pause of {:.2} s", pause.as_secs_f64()));
+        let what = match fall {
+            Fall::Power => "silent".to_owned(),
+            Fall::Process(pause) => format!("process stands still for {:.2} s", pause.as_secs_f64()),
+            Fall::Host(pause) => format!("host stands still for {:.2} s", pause.as_secs_f64()),
+        };
         println!(
             "{nodes} nodes, {profile}, {network}, {:.0} % loss, {what}: Suspect {}, Down {}; evicted {} of {seeds}; alarms {}; \
              {:.0} B/s",
@@ -61,6 +67,14 @@ fn rows(nodes: usize, loss: f64, profile: Profile, network: &str, seeds: u64) {
             seen.bytes / seeds as f64,
         );
     }
+}
+
+/// What befalls a node.
+#[derive(Debug, Clone, Copy)]
+enum Fall {
+    Power,
+    Process(Duration),
+    Host(Duration),
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +89,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, seed: u64, nodes: usize, loss: f64, profile: Profile, network: &str, pause: Option<Duration>) {
+    fn add(&mut self, seed: u64, nodes: usize, loss: f64, profile: Profile, network: &str, fall: Fall) {
         let far = Latency { base: Duration::from_millis(60), jitter: Duration::from_millis(40) };
         let usual = Conditions::default();
         let latency = if network == "wan" { far } else { usual.latency };
@@ -91,10 +105,11 @@ impl Seen {
         world.run_for(Duration::from_millis(seed * 137 % 2_300));
         world.watch();
         let (it, began) = (nodes - 1, world.now());
-        match pause {
-            Some(pause) => _ = world.pause(it, pause),
-            None => _ = world.power_off(it),
-        }
+        match fall {
+            Fall::Power => world.power_off(it),
+            Fall::Process(pause) => world.pause(it, pause),
+            Fall::Host(pause) => world.pause_host(it, pause),
+        };
         world.run_for(profile.settings().down_timeout * 2);
         let (mut by, mut accused) = ([BTreeSet::new(), BTreeSet::new()], BTreeSet::new());
         for sighting in world.sightings().iter().filter(|sighting| sighting.observer != it) {
