@@ -29,7 +29,7 @@ use crate::transport::sealing::Sealing;
 use crate::trouble::Trouble;
 
 /// The largest number of connections that the kernel holds for us before we take them.
-const BACKLOG: i32 = 256;
+const BACKLOG: i32 = 1024;
 /// The pause after an error of our own system: too many open files do not go away by trying again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -19,7 +19,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
@@ -38,6 +38,8 @@ pub(crate) const GREETING_TIMEOUT: Duration = Duration::from_secs(1);
 /// own, a quarter of an hour, is too long for a link that leads to where nobody is any more.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause between two looks whether a connection was given up while it is greeted.
+const GIVEN_UP_PAUSE: Duration = Duration::from_millis(50);
 /// The longest first frame where packets are sealed: a greeting.
 pub(super) const MAX_GREETING_BYTES: usize = 96;
 
@@ -75,11 +77,20 @@ pub(super) async fn connect(
     let greeted = tokio::select! {
         greeted = timeout(LINK_TIMEOUT, greeted) => greeted,
         () = announce.closed() => return,
+        // Given up by the driver: a process that hangs greets nobody.
+        () = is_given_up(&frames) => return,
     };
     match greeted {
         Ok(Some(Ok(connection))) => carry(link, connection, frames, announce).await,
         Ok(Some(Err(end))) => _ = announce.send(link, end, None).await,
         Ok(None) | Err(_) => _ = announce.send(link, Event::Closed, None).await,
+    }
+}
+
+/// Waits until nobody can send frames any more, and looks for that every now and then.
+async fn is_given_up(frames: &mpsc::Receiver<Waiting>) {
+    while !frames.is_closed() {
+        sleep(GIVEN_UP_PAUSE).await;
     }
 }
 
