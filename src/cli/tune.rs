@@ -121,6 +121,8 @@ fn toml(settings: &Settings) -> String {
         ("heartbeat_interval", settings.heartbeat_interval),
         ("suspect_timeout", settings.suspect_timeout),
         ("down_timeout", settings.down_timeout),
+        // A profile may say another one.
+        ("host_down_timeout", settings.host_down_timeout.unwrap_or(settings.down_timeout)),
         ("gossip_interval", settings.gossip_interval),
         ("probe_timeout", settings.probe_timeout),
         ("retry_interval", settings.retry_interval),
