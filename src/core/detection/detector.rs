@@ -49,7 +49,7 @@ use crate::observers::Observers;
 use crate::packet::Outbox;
 use crate::settings::Settings;
 use crate::time::Time;
-use crate::view::{Entry, Slot, View};
+use crate::view::{Entry, Slot, View, is_due};
 
 /// The least number of probes before a suspicion. With the second some of the other observers are asked, with each later one all:
 /// where a quarter of all packets is lost, four times are what makes a false suspicion rare (see `benches/alarms`).
@@ -61,6 +61,8 @@ pub(crate) struct Detector {
     pub(super) rng: ChaCha8Rng,
     /// The inquiries under way, and bad links.
     pub(crate) inquiries: Inquiries,
+    /// Time at which all observed members were last looked at because one was missed.
+    looked_around: Option<Time>,
 }
 
 /// The facts by which members are judged, lent for one judgement: the time, the table of members, who is observed, the settings.
@@ -103,7 +105,7 @@ pub(crate) enum DetectorStep {
 
 impl Detector {
     pub(crate) fn new(rng: ChaCha8Rng) -> Self {
-        Self { rng, inquiries: Inquiries::default() }
+        Self { rng, inquiries: Inquiries::default(), looked_around: None }
     }
 
     /// Judges a member whose deadline has come: most often it was heard meanwhile and gets a new one. Silence is forgiven
@@ -171,6 +173,15 @@ impl Detector {
         let in_time = facts.late_at(entry).map_or(suspect_at, |late| suspect_at.max(late));
         let since = if probed_since.is_some_and(|began| began <= in_time) { suspect_at } else { now };
         DetectorStep::Suspect { probed_since, claimed: since - demanded }
+    }
+
+    /// Returns true, once in a suspect timeout, if all observed members may be looked at.
+    pub(crate) fn may_look_around(&mut self, now: Time, settings: &Settings) -> bool {
+        let is_due = is_due(now, self.looked_around, settings.suspect_timeout);
+        if is_due {
+            self.looked_around = Some(now);
+        }
+        is_due
     }
 
     /// Returns the time from which a member is surely missed whose turns are further apart than its suspect timeout: a little before

@@ -3,11 +3,12 @@
 //! A process that is stopped, starved or swapped out is silent as a host without power is; but its host's kernel still accepts
 //! connections, or refuses them. So where [`Settings::host_down_timeout`] is set, every observer of a silent member opens a
 //! connection to it every half second, closes it at once, and tells the other observers of an answer. A host of which nobody hears is Down
-//! at `host_down_timeout`; a process whose kernel answers has its whole `down_timeout` to go on.
+//! at `host_down_timeout`; a process whose kernel answers has its whole `down_timeout` to go on. While one observer has an
+//! answer the others need not ask.
 //!
 //! Invariants:
 //! - The silence of a kernel counts only if it has answered this node before, at the same address: a firewall may drop what is
-//!   asked. So each observed member's kernel is asked once while it is well.
+//!   asked. So each observed member's kernel is asked every five minutes while it is well.
 //! - An answer that any observer had counts for [`HOST_ANSWER_LASTS`]: a process may hang, and its host be switched off then.
 //! - An attempt that fails in another way (no descriptor, no route) is no silence.
 //! - Whatever answers for a host, a proxy perhaps, only leaves the member more time.
@@ -24,10 +25,11 @@ use crate::view::{Entry, Host, Slot, is_due};
 use std::time::Duration;
 
 impl Host {
-    /// Notes that it is asked, of a member that is silent; `false`: it could not be.
-    pub(crate) fn note_question(&mut self, now: Time, is_asked: bool) {
+    /// Notes that it is asked, unless it could not be: of a silent member, or a well one, of which it is to show that it answers.
+    pub(crate) fn note_question(&mut self, now: Time, is_asked: bool, is_silent: bool) {
         self.asked = Some(now);
-        self.unanswered_since = if is_asked { self.unanswered_since.or(Some(now)) } else { None };
+        self.has_answered &= is_silent;
+        self.unanswered_since = if is_asked && is_silent { self.unanswered_since.or(Some(now)) } else { None };
     }
 
     /// Notes that it has answered this node.
@@ -35,12 +37,6 @@ impl Host {
         self.has_answered = true;
         self.unanswered_since = None;
         self.answered = Some(now);
-    }
-
-    /// Returns true if nobody has heard of it, although it was asked, and would have answered.
-    fn is_silent(self, now: Time) -> bool {
-        let is_missed = self.unanswered_since.is_some_and(|since| now.since(since) >= HOST_PATIENCE);
-        self.has_answered && is_missed && !self.is_heard(now)
     }
 
     /// Returns true if it answered an observer a moment ago.
@@ -56,18 +52,28 @@ impl DetectorFacts<'_> {
         self.settings.host_down_timeout.filter(|host| is_ours && *host < self.settings.down_timeout)
     }
 
+    /// Returns true if nobody has heard of a member's host since its last sign, although it was asked, and would have answered.
+    fn is_host_silent(&self, entry: &Entry) -> bool {
+        let host = entry.peer.rare().host;
+        // An answer may take a round trip, and one of two questions be lost.
+        let patience = HOST_PATIENCE.max(Self::host_question_interval(entry) * 2);
+        let is_missed = host
+            .unanswered_since
+            .is_some_and(|since| self.now.since(since) >= patience && since > entry.peer.last_sign());
+        host.has_answered && is_missed && !host.is_heard(self.now)
+    }
+
     /// Returns the silence after which a suspect is Down.
     pub(super) fn down_timeout(&self, entry: &Entry) -> Duration {
-        let silent_host = self.host_down_timeout(entry).filter(|_| entry.peer.rare().host.is_silent(self.now));
+        let silent_host = self.host_down_timeout(entry).filter(|_| self.is_host_silent(entry));
         silent_host.unwrap_or(entry.record.timing.down_timeout())
     }
 
     /// Returns the way in which a suspect is found to be Down.
     pub(super) fn method_of_death(&self, entry: &Entry) -> DetectionMethod {
-        let host = entry.peer.rare().host;
         match self.host_down_timeout(entry) {
-            Some(_) if host.is_silent(self.now) => DetectionMethod::HostSilent,
-            Some(_) if host.is_heard(self.now) => DetectionMethod::ProcessStalled,
+            Some(_) if self.is_host_silent(entry) => DetectionMethod::HostSilent,
+            Some(_) if entry.peer.rare().host.is_heard(self.now) => DetectionMethod::ProcessStalled,
             _ => DetectionMethod::HeartbeatTimeout,
         }
     }
@@ -84,10 +90,18 @@ impl DetectorFacts<'_> {
         is_judged && self.host_down_timeout(entry).is_some()
     }
 
+    /// Returns true if a kernel has answered some observer a moment ago: one question at a time is enough for all of them, and many
+    /// would fill the queue of a process that takes no connections.
+    pub(crate) fn is_host_known_to_run(&self, slot: Slot) -> bool {
+        let answered = self.view.entry(slot).peer.rare().host.answered;
+        !is_due(self.now, answered, HOST_QUESTION_INTERVAL)
+    }
+
     /// Returns true if the kernel of a silent member's host is to be asked, and was not a moment ago.
     pub(crate) fn is_host_question_due(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let pause = Self::host_question_interval(entry);
-        self.may_ask_host(slot) && is_due(self.now, entry.peer.rare().host.asked, pause)
+        let was_asked = !is_due(self.now, entry.peer.rare().host.asked, pause);
+        self.may_ask_host(slot) && !was_asked && !self.is_host_known_to_run(slot)
     }
 }

@@ -67,8 +67,10 @@ pub const MIN_PARTITION: usize = 2;
 pub const MAX_PARTITION_LOST: usize = 16_384;
 /// The least time between two questions to the kernel of a silent member's host; more where round trips are long.
 pub const HOST_QUESTION_INTERVAL: Duration = Duration::from_millis(500);
-/// The time between questions to the kernel of a host that has never answered, while its member is heard.
-pub const HOST_FIRST_INTERVAL: Duration = Duration::from_secs(30);
+/// The time after which the kernel of a well member's host is asked again: a firewall may have come meanwhile.
+pub const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(300);
+/// The same while it does not answer.
+pub const HOST_CHECK_RETRY: Duration = Duration::from_secs(30);
 /// The time after which a kernel that answers no question is silent.
 pub const HOST_PATIENCE: Duration = Duration::from_secs(1);
 /// The time for which a kernel's answer shows that its host runs.

@@ -208,7 +208,8 @@ pub enum Profile {
     Lan,
     /// Several regions: 10 s, 30 s, 60 s.
     Wan,
-    /// The earliest detection: a heartbeat every 0.32 s, to about eight observers in turn; 1.5 s, 4.2 s.
+    /// The earliest detection: a heartbeat every 0.32 s, to about eight observers in turn; 1.5 s, 4.2 s, and 2.6 s
+    /// for a host that is silent, too.
     Fast,
 }
 

@@ -135,6 +135,8 @@ struct Expected {
     at: Time,
     /// The time from the one before to it.
     interval: Duration,
+    /// The time since which a sign is awaited besides, because another member is missed.
+    besides: Option<Time>,
 }
 
 impl Peer {
@@ -215,17 +217,17 @@ impl Peer {
         }
     }
 
-    /// Returns the time at which its next heartbeat comes at the latest, and the time from the one before to it; `None` if it was
+    /// Returns the time at which its next heartbeat, or another sign that is awaited, comes at the latest, and the time from the one before to it; `None` if it was
     /// never heard as an observed member.
     pub(crate) fn expected(&self) -> Option<(Time, Duration)> {
-        let Expected { at, interval } = self.rare.as_ref()?.expected?;
-        Some((at, interval))
+        let Expected { at, interval, besides } = self.rare.as_ref()?.expected?;
+        Some((besides.map_or(at, |besides| at.min(besides)), interval))
     }
 
     /// Notes that its next heartbeat comes after so long, as it says.
     pub(crate) fn expect(&mut self, now: Time, interval: Duration) {
         if self.session.as_ref().is_some_and(|session| session.is_in_order) {
-            self.rare_mut().expected = Some(Expected { at: now + interval, interval });
+            self.rare_mut().expected = Some(Expected { at: now + interval, interval, besides: None });
         }
     }
 
@@ -233,19 +235,17 @@ impl Peer {
     /// comes an interval later. Returns true if one was.
     pub(crate) fn expect_another(&mut self, now: Time, interval: Duration, tolerance: Duration) -> bool {
         let expected = &mut self.rare_mut().expected;
-        let at_first = Expected { at: now + interval, interval };
-        let next = expected.map_or(at_first, |lost| Expected { at: now.max(lost.at + lost.interval), ..lost });
+        let before = expected.unwrap_or(Expected { at: now, interval, besides: None });
         let is_late = expected.is_some_and(|expected| expected.at + tolerance < now);
-        if is_late || expected.is_none() {
-            *expected = Some(next);
-        }
+        let at = if is_late || expected.is_none() { now.max(before.at + before.interval) } else { before.at };
+        *expected = Some(Expected { at, besides: None, ..before });
         is_late
     }
 
     /// Expects a sign of it now: another member is missed.
     pub(crate) fn expect_now(&mut self, now: Time) {
         if let Some(expected) = self.rare.as_mut().and_then(|rare| rare.expected.as_mut()) {
-            expected.at = expected.at.min(now);
+            expected.besides.get_or_insert(now);
         }
     }
 

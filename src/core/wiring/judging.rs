@@ -12,8 +12,8 @@ use crate::detection::{DetectorFacts, DetectorStep};
 use crate::dissemination::HeartbeatTurn;
 use crate::io::{CommandError, HealthEvidence, LinkEvent, Output};
 use crate::limits::{
-    CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, HOST_FIRST_INTERVAL, HOST_QUESTION_INTERVAL,
-    MIN_CRASH_PROBE_GAP,
+    CRASH_HEARSAY_INTERVAL, CRASH_REVIEWS, DOUBT_INTERVAL, HOST_CHECK_INTERVAL, HOST_CHECK_RETRY,
+    HOST_QUESTION_INTERVAL, MIN_CRASH_PROBE_GAP,
 };
 use crate::member::{DetectionMethod, LeaveReason, NodeId, Record, Run, Status};
 use crate::observers::{Shift, Walked};
@@ -106,6 +106,9 @@ impl Core {
     /// Looks at all members that are observed, and rarely heard, since one of them is missed: a cut takes many at once, and is to be
     /// seen whole before their turns come.
     fn look_around(&mut self, missed: Slot) {
+        if !self.detector.may_look_around(self.cx.now, &self.cx.settings) {
+            return;
+        }
         let neighbours: Vec<Slot> = self.observers.neighbours().filter(|slot| *slot != missed).collect();
         for slot in neighbours {
             if self.view.record(slot).timing.is_rarely_heard() {
@@ -212,24 +215,37 @@ impl Core {
         }
     }
 
-    /// Asks the kernel of a member's host: again and again while the member is silent, and until it has answered once.
+    /// Has the kernel of a well member's host asked for the first time soon, at its address of now.
+    pub(crate) fn plan_host_question(&mut self, slot: Slot) {
+        let run = self.view.record(slot).run;
+        self.paths.end_kernel_question(&mut self.cx, run);
+        if self.detector_facts().may_ask_host(slot) {
+            // Not all of a cluster that forms at once.
+            let pause = HOST_QUESTION_INTERVAL.mul_f64(self.paths.random_share());
+            self.cx.timers.set_by(Timer::Host(run), self.cx.now + pause);
+        }
+    }
+
+    /// Asks the kernel of a member's host: again and again while the member is silent, and now and then while it is well.
     pub(crate) fn ask_host(&mut self, run: Run) {
         self.paths.end_kernel_question(&mut self.cx, run);
         let Some(slot) = self.view.slot_of_run(run) else { return };
         if !self.detector_facts().may_ask_host(slot) {
+            self.view.peer_mut(slot).rare_mut().host.unanswered_since = None;
             return;
         }
+        let is_known_to_run = self.detector_facts().is_host_known_to_run(slot);
         let entry = self.view.entry(slot);
         let is_suspect = entry.status == Status::Suspect;
         let is_silent = is_suspect || self.detector.inquiries.probed(run) > 1;
         let (address, pause) = (entry.record.address, DetectorFacts::host_question_interval(entry));
-        if is_silent || !entry.peer.rare().host.has_answered {
-            let is_asked = self.paths.ask_kernel(&mut self.cx, run, address);
-            self.view.peer_mut(slot).rare_mut().host.note_question(self.cx.now, is_asked && is_silent);
-            let pause = if is_silent { pause } else { HOST_FIRST_INTERVAL };
+        if is_silent && is_known_to_run {
             self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
         } else {
-            self.view.peer_mut(slot).rare_mut().host.unanswered_since = None;
+            let is_asked = self.paths.ask_kernel(&mut self.cx, run, address);
+            self.view.peer_mut(slot).rare_mut().host.note_question(self.cx.now, is_asked, is_silent);
+            let pause = if is_silent { pause } else { HOST_CHECK_RETRY };
+            self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
         }
         if is_suspect {
             // It may have been silent for long enough by now.
@@ -243,7 +259,9 @@ impl Core {
         let Some(slot) = self.view.slot_of_run(run) else { return };
         if matches!(event, LinkEvent::Connected | LinkEvent::Refused) {
             self.view.peer_mut(slot).rare_mut().host.note_answer(self.cx.now);
-            if self.view.record(slot).status == Status::Suspect || self.detector.inquiries.probed(run) > 0 {
+            if self.view.record(slot).status == Status::Up && self.detector.inquiries.probed(run) == 0 {
+                self.cx.timers.set(Timer::Host(run), self.cx.now + HOST_CHECK_INTERVAL);
+            } else {
                 for observer in self.observers.observers_of(&self.view, slot) {
                     let mut packet = self.out().packet_to(observer);
                     packet.push(&Message::HostAnswers { run });
@@ -330,6 +348,10 @@ impl Core {
                 }
                 (CrashStep::Convict, Some(slot)) => {
                     debug_assert!(slot != View::ME);
+                    // Of one that was taken over the last sign may be long ago.
+                    if let Some(since) = self.view.entry(slot).peer.rare().watched_since {
+                        self.view.peer_mut(slot).lived_at(since);
+                    }
                     self.cx.timers.cancel(Timer::Crash(run));
                     self.cx.counters.suspicions_raised += 1;
                     self.cx.counters.crashes_detected += 1;
@@ -436,11 +458,7 @@ impl Core {
             if let Some(since) = self.view.entry(slot).taken_over_at(self.cx.now, lived) {
                 self.view.peer_mut(slot).rare_mut().watched_since = Some(since);
             }
-            if self.detector_facts().may_ask_host(slot) {
-                // Not all of a cluster that forms at once.
-                let pause = HOST_QUESTION_INTERVAL.mul_f64(self.paths.random_share());
-                self.cx.timers.set_by(Timer::Host(self.view.record(slot).run), self.cx.now + pause);
-            }
+            self.plan_host_question(slot);
             self.watch(slot);
             self.plan_link(slot);
         }

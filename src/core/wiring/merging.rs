@@ -323,6 +323,9 @@ impl Core {
                 self.watch(slot);
             }
             let moved = both.filter(|(held, after)| held.run == after.run && held.address != after.address);
+            if after.is_some() && (is_over || moved.is_some()) {
+                self.plan_host_question(slot);
+            }
             if moved.is_some_and(|(_, after)| !self.paths.links.is_at(after.run, after.address)) {
                 // What led to the old address may break never, or as late as the kernel gives it up, and shows nothing of the
                 // process until then.

@@ -18,7 +18,7 @@ const LOST: Duration = Duration::from_millis(4 * 320);
 const PROCESS_PAUSE: Duration = Duration::from_millis(3_500);
 const HOST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Returns who held the last of so many nodes as Down, how long after `act` and by which method, at 5 % loss.
+/// Returns who held the last of so many nodes as Down at last, how long after `act` began and by which method, at 5 % loss.
 fn found_down(
     seed: u64,
     nodes: usize,
@@ -37,7 +37,7 @@ fn found_down(
         assert_eq!(sighting.subject, it, "seed {seed}: {sighting:?}");
         if let ChangeKind::DetectedDown(method) = sighting.kind {
             let after = Duration::from_nanos(sighting.at).saturating_sub(began);
-            found.entry(sighting.observer).or_insert((after, method));
+            found.insert(sighting.observer, (after, method));
         }
     }
     found
@@ -67,6 +67,20 @@ fn a_process_that_hangs_has_its_whole_down_timeout_for_its_kernel_answers() {
             assert_ne!(method, DetectionMethod::HostSilent, "seed {seed}");
             assert!(after <= DOWN + SECOND / 20 && after + LOST >= DOWN, "seed {seed}: {after:?}");
         }
+    }
+}
+
+#[test]
+fn a_host_whose_process_was_started_again_at_once_is_down_as_early() {
+    for (seed, nodes) in SEEDS.flat_map(|seed| [5, 30].map(|nodes| (seed, nodes))) {
+        let found = found_down(seed, nodes, |world, it| {
+            world.crash(it);
+            world.start(it);
+            world.run_for(SECOND * 20);
+            world.power_off(it);
+        });
+        let silent = found.values().filter(|(_, method)| *method == DetectionMethod::HostSilent).count();
+        assert_eq!(silent, nodes - 1, "seed {seed}, {nodes} nodes: {found:?}");
     }
 }
 

@@ -33,7 +33,7 @@ fn verdict(known: impl FnOnce(&mut crate::view::Host, Time)) -> (Duration, Detec
 fn a_host_that_answered_before_and_answers_no_more_is_down_early() {
     let found = verdict(|host, begin| {
         host.note_answer(begin);
-        host.note_question(begin + HOST_DOWN - HOST_PATIENCE, true);
+        host.note_question(begin + HOST_DOWN - HOST_PATIENCE, true, true);
     });
     assert_eq!(found, (HOST_DOWN, DetectionMethod::HostSilent));
 }
@@ -44,16 +44,16 @@ fn whoever_may_live_has_the_whole_down_timeout() {
     let ms = Duration::from_millis;
     let late = (down, DetectionMethod::HeartbeatTimeout);
     assert_eq!(verdict(|_, _| ()), late, "nobody was asked");
-    let firewalled = verdict(|host, begin| host.note_question(begin + ms(1_000), true));
+    let firewalled = verdict(|host, begin| host.note_question(begin + ms(1_000), true, true));
     assert_eq!(firewalled, late, "it never answered, and may not be able to");
     let unasked = verdict(|host, begin| {
         host.note_answer(begin);
-        host.note_question(begin + ms(1_000), true);
-        host.note_question(begin + ms(1_500), false);
+        host.note_question(begin + ms(1_000), true, true);
+        host.note_question(begin + ms(1_500), false, true);
     });
     assert_eq!(unasked, late, "it could not be asked");
     let stalled = verdict(|host, begin| {
-        host.note_question(begin + ms(1_000), true);
+        host.note_question(begin + ms(1_000), true, true);
         host.note_answer(begin + down - ms(1));
     });
     assert_eq!(stalled, (down, DetectionMethod::ProcessStalled), "it answers");
@@ -64,10 +64,26 @@ fn an_answer_that_another_observer_had_counts_until_it_is_old() {
     let answered = Duration::from_millis(1_200);
     let (after, method) = verdict(|host, begin| {
         host.note_answer(begin);
-        host.note_question(begin + Duration::from_secs(1), true);
+        host.note_question(begin + Duration::from_secs(1), true, true);
         host.answered = Some(begin + answered);
     });
     assert_eq!((after, method), (answered + HOST_ANSWER_LASTS, DetectionMethod::HostSilent));
+}
+
+#[test]
+fn a_kernel_has_its_time_to_answer_after_the_first_question_since_it_last_did() {
+    let ms = Duration::from_millis;
+    let asked_late = verdict(|host, begin| {
+        host.note_answer(begin);
+        host.note_question(begin + ms(2_000), true, true);
+    });
+    assert_eq!(asked_late, (ms(2_000) + HOST_PATIENCE, DetectionMethod::HostSilent));
+    let answered_between = verdict(|host, begin| {
+        host.note_question(begin + ms(100), true, true);
+        host.note_answer(begin + ms(1_000));
+        host.note_question(begin + ms(2_500), true, true);
+    });
+    assert_eq!(answered_between, (ms(2_500) + HOST_PATIENCE, DetectionMethod::HostSilent));
 }
 
 #[test]

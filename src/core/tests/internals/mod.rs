@@ -20,6 +20,7 @@ mod costs;
 mod crashing;
 mod edges;
 mod grounds;
+mod hosts;
 mod joining;
 mod leaving;
 mod linking;
