@@ -68,11 +68,18 @@ impl Browser {
             command.env(variable, &place);
         }
         command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut driver = command.process_group(0).spawn().expect("the driver starts");
+        command.process_group(0);
+        // Another program may take its port between its two looks for one that is free.
+        let tries = std::iter::repeat_with(|| {
+            let mut driver = command.spawn().expect("the driver starts");
+            port(&mut driver).map(|port| (driver, port))
+        });
+        let mut said = String::new();
+        let started = tries.take(5).find_map(|tried| tried.map_err(|reason| said = reason).ok());
+        let (driver, port) = started.unwrap_or_else(|| panic!("chromedriver does not start: {said}"));
         let mut keeper = Command::new("/bin/sh");
         keeper.args(["-c", KEEPER, "keeper", &driver.id().to_string()]).arg(&place).process_group(0);
         let keeper = keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell");
-        let port = port(&mut driver);
         let http = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).proxy(None);
         let mut started =
             Self { driver, keeper, http: http.build().new_agent(), session: format!("http://127.0.0.1:{port}") };
@@ -233,17 +240,18 @@ fn capabilities(browser: &Path) -> Value {
     } } })
 }
 
-/// Reads the port that the driver has chosen.
-fn port(driver: &mut Child) -> u16 {
+/// Reads the port that the driver has chosen, or what it says in place of that.
+fn port(driver: &mut Child) -> Result<u16, String> {
     let mut said = String::new();
     for line in BufReader::new(driver.stdout.take().expect("piped")).lines().map_while(Result::ok) {
         if let Some((_, rest)) = line.split_once("successfully on port ") {
-            return rest.trim_end_matches('.').parse().expect("a port");
+            return Ok(rest.trim_end_matches('.').parse().expect("a port"));
         }
         said.push_str(&line);
         said.push('\n');
     }
-    panic!("chromedriver does not start: {said}")
+    _ = driver.wait();
+    Err(said)
 }
 
 fn program(name: &str) -> Option<PathBuf> {
