@@ -145,7 +145,7 @@ impl Detector {
         let (now, entry) = (facts.now, facts.view.entry(slot));
         let run = entry.record.run;
         let demanded = entry.demanded_silence(now);
-        let silent_since = facts.silent_since(entry).max(self.missed_since(facts, slot).unwrap_or(Time::ORIGIN));
+        let silent_since = facts.silent_since(entry).max(facts.missed_since(entry).unwrap_or(Time::ORIGIN));
         let mut suspect_at = silent_since + demanded * facts.health.stretch();
         let is_heard_out = || self.inquiries.are_heard(run, facts.observers.observers_of(facts.view, slot).len());
         if facts.is_heard_in_vain(slot) && !is_heard_out() {
@@ -182,23 +182,6 @@ impl Detector {
             self.looked_around = Some(now);
         }
         is_due
-    }
-
-    /// Returns the time from which a member is surely missed whose turns are further apart than its suspect timeout: a little before
-    /// the first heartbeat that did not come, of those to this node and to the observers that answered. Beyond a cut there
-    /// are others, which may have heard it until then.
-    fn missed_since(&self, facts: DetectorFacts<'_>, slot: Slot) -> Option<Time> {
-        let entry = facts.view.entry(slot);
-        if !entry.record.timing.is_rarely_heard() {
-            return None;
-        }
-        let (expected, turn) = entry.peer.expected()?;
-        // Whoever heard it long before the others takes no turns.
-        let others = self.inquiries.least_heard(entry.record.run, entry.peer.last_sign() - turn * 9 / 8);
-        let first = others.map_or(expected, |heard| expected.min(heard + turn));
-        // It has about as many observers as it observes members, and as this node does.
-        let beat = turn / facts.observers.neighbours().count().max(1) as u32;
-        Some(first - beat * 3 / 2)
     }
 
     /// Tells the members that were accused while nothing got through, so that they refute it (Lifeguard's buddy system): most of
@@ -272,6 +255,16 @@ impl DetectorFacts<'_> {
     /// Returns the time from which a member's next heartbeat is late, if one is expected.
     fn late_at(&self, entry: &Entry) -> Option<Time> {
         Some(entry.peer.expected()?.0 + self.tolerance(entry))
+    }
+
+    /// Returns the time from which this node surely misses a member whose turns are further apart than its suspect timeout: a little
+    /// before the heartbeat that did not come. Another observer may miss it earlier, and says so; beyond a cut there are others,
+    /// which may have heard it until then.
+    fn missed_since(&self, entry: &Entry) -> Option<Time> {
+        let (expected, turn) = entry.peer.expected().filter(|_| entry.record.timing.is_rarely_heard())?;
+        // It has about as many observers as this node observes members.
+        let beat = turn / self.observers.neighbours().count().max(1) as u32;
+        Some(expected - beat * 3 / 2)
     }
 
     /// Returns the time by which a member's heartbeat may be late.

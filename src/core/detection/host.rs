@@ -3,8 +3,7 @@
 //! A process that is stopped, starved or swapped out is silent as a host without power is; but its host's kernel still accepts
 //! connections, or refuses them. So where [`Settings::host_down_timeout`] is set, every observer of a silent member opens a
 //! connection to it every half second, closes it at once, and tells the other observers of an answer. A host of which nobody hears is Down
-//! at `host_down_timeout`; a process whose kernel answers has its whole `down_timeout` to go on. While one observer has an
-//! answer the others need not ask.
+//! at `host_down_timeout`; a process whose kernel answers has its whole `down_timeout` to go on.
 //!
 //! Invariants:
 //! - The silence of a kernel counts only if it has answered this node before, at the same address: a firewall may drop what is
@@ -90,18 +89,10 @@ impl DetectorFacts<'_> {
         is_judged && self.host_down_timeout(entry).is_some()
     }
 
-    /// Returns true if a kernel has answered some observer a moment ago: one question at a time is enough for all of them, and many
-    /// would fill the queue of a process that takes no connections.
-    pub(crate) fn is_host_known_to_run(&self, slot: Slot) -> bool {
-        let answered = self.view.entry(slot).peer.rare().host.answered;
-        !is_due(self.now, answered, HOST_QUESTION_INTERVAL)
-    }
-
     /// Returns true if the kernel of a silent member's host is to be asked, and was not a moment ago.
     pub(crate) fn is_host_question_due(&self, slot: Slot) -> bool {
         let entry = self.view.entry(slot);
         let pause = Self::host_question_interval(entry);
-        let was_asked = !is_due(self.now, entry.peer.rare().host.asked, pause);
-        self.may_ask_host(slot) && !was_asked && !self.is_host_known_to_run(slot)
+        self.may_ask_host(slot) && is_due(self.now, entry.peer.rare().host.asked, pause)
     }
 }

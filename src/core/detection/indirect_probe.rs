@@ -18,7 +18,7 @@
 //!
 //! Must not know: what is done about a subject that nobody heard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -71,8 +71,8 @@ struct Inquiry {
     probes: u32,
     /// The members that were asked, and when last.
     asked: BTreeMap<Run, Time>,
-    /// When the members among them that answered had last heard it, as they say.
-    answered: BTreeMap<Run, Time>,
+    /// The members among them that answered, whatever they had heard.
+    answered: BTreeSet<Run>,
 }
 
 impl Inquiries {
@@ -111,11 +111,6 @@ impl Inquiries {
     pub(super) fn are_heard(&self, subject: Run, observers: usize) -> bool {
         let answered = self.open.get(&subject).map_or(0, |inquiry| inquiry.answered.len());
         answered >= WITNESSES.min(observers)
-    }
-
-    /// Returns the first time, not before `begin`, at which one of those that answered had last heard it.
-    pub(super) fn least_heard(&self, subject: Run, begin: Time) -> Option<Time> {
-        self.open.get(&subject)?.answered.values().copied().filter(|heard| *heard >= begin).min()
     }
 
     /// Returns the number of probes that were sent in this inquiry.
@@ -186,12 +181,12 @@ impl Detector {
             return None;
         };
         let asked_at = inquiry.asked.get(&asked).copied().unwrap_or(out.cx.now);
+        inquiry.answered.insert(asked);
         let slot = out.view.slot_of_run(run)?;
         let tolerance = out.cx.settings.probe_timeout;
         let travelled = out.view.entry(witness).peer.travelling_time().min(tolerance);
         let answered = (out.cx.arrived - travelled).min(asked_at + tolerance);
         let heard = answered - Duration::from_millis(age_ms);
-        inquiry.answered.insert(asked, heard);
         let missed = out.view.record(slot).timing.heartbeat_interval() * MISSED_HEARTBEATS;
         // This node could not have heard a member before it took it over, because others were unresponsive.
         let taken_over = out.observers.walk.taken_over_since(slot);

@@ -234,19 +234,14 @@ impl Core {
             self.view.peer_mut(slot).rare_mut().host.unanswered_since = None;
             return;
         }
-        let is_known_to_run = self.detector_facts().is_host_known_to_run(slot);
         let entry = self.view.entry(slot);
         let is_suspect = entry.status == Status::Suspect;
         let is_silent = is_suspect || self.detector.inquiries.probed(run) > 1;
         let (address, pause) = (entry.record.address, DetectorFacts::host_question_interval(entry));
-        if is_silent && is_known_to_run {
-            self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
-        } else {
-            let is_asked = self.paths.ask_kernel(&mut self.cx, run, address);
-            self.view.peer_mut(slot).rare_mut().host.note_question(self.cx.now, is_asked, is_silent);
-            let pause = if is_silent { pause } else { HOST_CHECK_RETRY };
-            self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
-        }
+        let is_asked = self.paths.ask_kernel(&mut self.cx, run, address);
+        self.view.peer_mut(slot).rare_mut().host.note_question(self.cx.now, is_asked, is_silent);
+        let pause = if is_silent { pause } else { HOST_CHECK_RETRY };
+        self.cx.timers.set(Timer::Host(run), self.cx.now + pause);
         if is_suspect {
             // It may have been silent for long enough by now.
             self.watch(slot);
