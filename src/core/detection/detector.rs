@@ -175,8 +175,8 @@ impl Detector {
         DetectorStep::Suspect { probed_since, claimed: since - demanded }
     }
 
-    /// Returns true, once in a suspect timeout, if all observed members may be looked at.
-    pub(crate) fn may_look_around(&mut self, now: Time, settings: &Settings) -> bool {
+    /// Begins to look at all observed members, once in a suspect timeout; returns false if that is not due.
+    pub(crate) fn begin_to_look_around(&mut self, now: Time, settings: &Settings) -> bool {
         let is_due = is_due(now, self.looked_around, settings.suspect_timeout);
         if is_due {
             self.looked_around = Some(now);

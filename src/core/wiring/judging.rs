@@ -106,7 +106,7 @@ impl Core {
     /// Looks at all members that are observed, and rarely heard, since one of them is missed: a cut takes many at once, and is to be
     /// seen whole before their turns come.
     fn look_around(&mut self, missed: Slot) {
-        if !self.detector.may_look_around(self.cx.now, &self.cx.settings) {
+        if !self.detector.begin_to_look_around(self.cx.now, &self.cx.settings) {
             return;
         }
         let neighbours: Vec<Slot> = self.observers.neighbours().filter(|slot| *slot != missed).collect();
