@@ -81,6 +81,19 @@ fn a_silent_members_kernel_is_asked_before_it_is_suspect_by_every_observer_twice
 }
 
 #[test]
+fn the_kernel_of_a_member_that_others_suspect_is_asked_at_once() {
+    let mut net = cluster(2);
+    let before = host(&net, 0, "n1").asked;
+    let core = &mut net.nodes[0].core;
+    let slot = core.view.slot_of("n1").expect("it is listed");
+    assert_eq!(core.detector.inquiries.probed(core.view.record(slot).run), 0, "this node does not miss it");
+    core.record_verdict(slot, Status::Suspect, Some(DetectionMethod::HeartbeatTimeout));
+    net.drain(0);
+    net.run(SECOND / 1_000);
+    assert!(host(&net, 0, "n1").asked > before);
+}
+
+#[test]
 fn a_question_that_could_not_be_put_is_no_silence() {
     for is_put in [true, false] {
         let mut net = cluster(2);
@@ -108,7 +121,7 @@ fn a_question_that_could_not_be_put_is_no_silence() {
 #[test]
 fn what_is_known_of_a_silent_kernel_is_forgotten_once_its_member_is_heard() {
     let mut net = cluster(2);
-    // As a host that stands still: neither datagrams nor connections.
+    // A host that stands still takes neither datagrams nor connections.
     net.set_tcp(Tcp::Dropped);
     net.cut(0, 1, true);
     net.run_until(SECOND * 3, "it is asked", |net| host(net, 0, "n1").unanswered_since.is_some());
