@@ -14,8 +14,8 @@
 //! cannot teach them another one.
 //!
 //! Where a member's turns are further apart than its suspect timeout (as in the profile `fast`), the last sign says little beyond a
-//! cut: others may have heard it since. There silence counts from the first heartbeat that did not come, to this node or to one
-//! that answered; and the first member that is missed has all others looked at, so that a cut is seen whole.
+//! cut: others may have heard it since. There silence counts from the heartbeat that this node expected and that did not come; and
+//! the first member that is missed has all others looked at, so that a cut is seen whole.
 //!
 //! Two things lengthen the wait. A member that keeps refuting is suspected later, but not Down later (see `view::refutations`).
 //! A node in poor health multiplies both of the timeouts by which it accuses, and does not count silence that it

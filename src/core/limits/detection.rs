@@ -69,7 +69,7 @@ pub const MAX_PARTITION_LOST: usize = 16_384;
 pub const HOST_QUESTION_INTERVAL: Duration = Duration::from_millis(500);
 /// The time after which the kernel of a well member's host is asked again: a firewall may have come meanwhile.
 pub const HOST_CHECK_INTERVAL: Duration = Duration::from_secs(300);
-/// The same while it does not answer.
+/// The time after which a kernel that has not answered is asked again, while its member is well.
 pub const HOST_CHECK_RETRY: Duration = Duration::from_secs(30);
 /// The time after which a kernel that answers no question is silent.
 pub const HOST_PATIENCE: Duration = Duration::from_secs(1);

@@ -107,7 +107,7 @@ pub(crate) struct RareState {
     pub(crate) false_death_reports: Refutations,
     /// True if its accusation is this node's own, made while this node heard nobody (see `detection::health`).
     pub(crate) is_judged_unheard: bool,
-    /// What is known of its host's kernel.
+    /// Its host's kernel, as far as it was asked.
     pub(crate) host: Host,
     /// Time from which its silence counts at the earliest, if this node took it over from others.
     pub(crate) watched_since: Option<Time>,
@@ -115,7 +115,7 @@ pub(crate) struct RareState {
     expected: Option<Expected>,
 }
 
-/// What is known of the kernel of a member's host, at the member's address (see `detection::host`).
+/// The kernel of a member's host, by its answers at the member's address (see `detection::host`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Host {
     /// True if it has answered this node.
